@@ -70,6 +70,10 @@ pub struct History {
     /// Groups that the application has given up here, and the view from which on it has them
     /// again.
     given_up: BTreeMap<GroupId, ViewNumber>,
+    /// Groups that this node receives from a later view on than it has joined in.
+    starts: BTreeMap<GroupId, ViewNumber>,
+    /// The latest of these views.
+    last_start: ViewNumber,
 }
 
 impl History {
@@ -86,6 +90,8 @@ impl History {
             joined: None,
             left: None,
             given_up: BTreeMap::new(),
+            starts: BTreeMap::new(),
+            last_start: ViewNumber(0),
         };
         history.push(view);
         history
@@ -125,6 +131,12 @@ impl History {
     /// This node's part begins with the current view, whatever it was before.
     pub fn join_now(&mut self) {
         self.joined = Some(self.newest().number());
+    }
+
+    /// The node whose history it is.
+    #[must_use]
+    pub fn owner(&self) -> Origin {
+        self.me
     }
 
     /// The current view.
@@ -234,20 +246,27 @@ impl History {
         let current = self.newest().number();
         for (group, again) in &mut self.given_up {
             if *again == NEVER && has(*group) {
-                *again = current;
+                *again = self.starts.get(group).copied().unwrap_or(current);
             }
         }
     }
 
-    /// Whether messages to this group that were sent in that view belong to a stay that is over.
+    /// Whether messages to this group that were sent in that view belong to a stay that is over, or
+    /// were sent before this node received the group.
     #[must_use]
     pub fn gave_up(&self, number: ViewNumber, group: GroupId) -> bool {
+        let before = |views: &BTreeMap<GroupId, ViewNumber>| {
+            views.get(&group).is_some_and(|from| number < *from)
+        };
         // Asked for every message, and hardly ever is there any.
-        !self.given_up.is_empty()
-            && self
-                .given_up
-                .get(&group)
-                .is_some_and(|again| number < *again)
+        !self.given_up.is_empty() && before(&self.given_up)
+            || number < self.last_start && before(&self.starts)
+    }
+
+    /// This node receives these groups from these views on, and has joined before.
+    pub fn set_starts(&mut self, starts: BTreeMap<GroupId, ViewNumber>) {
+        self.last_start = starts.values().copied().max().unwrap_or_default();
+        self.starts = starts;
     }
 
     /// Whether this node must cache that packet of that view.

@@ -54,7 +54,7 @@ impl SubscriptionTable {
             exiting.filter_map(|name| membership.group(name)).collect();
         let receiving = regions.iter().filter(|region| region.receiver());
         let wanted: BTreeSet<GroupId> = receiving
-            .flat_map(|region| region.groups().iter().copied())
+            .flat_map(Region::received)
             .filter(|group| !exiting.contains(group))
             .collect();
         for group in self.groups.difference(&wanted) {
@@ -68,7 +68,7 @@ impl SubscriptionTable {
         receiving.for_each(|region| region.take_up_groups(|group| wanted.contains(&group)));
         for group in &exiting {
             let members = regions.iter_mut().filter(|region| region.member());
-            let concerned = members.filter(|region| region.groups().binary_search(group).is_ok());
+            let concerned = members.filter(|region| region.receives(*group));
             concerned.for_each(|region| region.give_up_group(*group));
         }
         self.groups = wanted;

@@ -51,9 +51,26 @@ impl UnconfirmedNumbers {
 
     /// Adds what is there of a stream above `after`, up to that packet, stable or not.
     pub(crate) fn add_kept(&mut self, stream: &SendStream, after: u64, upto: u64, routes: &Routes) {
-        for (group, low) in stream.kept(after, upto) {
+        self.add_kept_of(stream, after, upto, routes, |_| true);
+    }
+
+    /// The same of some groups.
+    pub(crate) fn add_kept_of(
+        &mut self,
+        stream: &SendStream,
+        after: u64,
+        upto: u64,
+        routes: &Routes,
+        of: impl Fn(GroupId) -> bool,
+    ) {
+        for (group, low) in stream.kept(after, upto).filter(|(group, _)| of(*group)) {
             self.note(group, extend(routes.next_number(group), low));
         }
+    }
+
+    /// Keeps the messages of some groups alone.
+    pub(crate) fn retain(&mut self, of: impl Fn(GroupId) -> bool) {
+        self.0.retain(|group, _| of(*group));
     }
 
     /// Adds runs that have only the low 32 bits of their numbers.

@@ -66,9 +66,8 @@ impl Endpoint {
     /// Receivers of a group other than this node, as far as a publisher knows.
     #[must_use]
     pub fn members(&self, group: GroupId) -> u32 {
-        self.regions
-            .table
-            .receivers(self.regions.routes.regions(group))
+        let receivers = self.receivers(group).count();
+        u32::try_from(receivers).unwrap_or(u32::MAX)
     }
 
     /// The receivers of a group other than this node, and whether each is away: nobody waits for it,
@@ -77,7 +76,10 @@ impl Endpoint {
         let me = self.node.origin;
         let regions = self.regions.routes.regions(group).iter();
         let regions = regions.filter_map(|id| self.regions.table.get(*id));
-        let members = regions.flat_map(|region| region.history().newest().members());
+        let members = regions.flat_map(move |region| {
+            let members = region.history().newest().members().iter();
+            members.filter(move |member| region.takes(member.origin, group))
+        });
         let members = members.filter(move |member| !member.leaving() && member.origin != me);
         members.map(|member| (member.origin, member.is_away()))
     }
@@ -92,7 +94,7 @@ impl Endpoint {
             return None;
         }
         let of_group = |region: &&Region| {
-            published_to.contains(&region.id()) || receives && region.groups().contains(&group)
+            published_to.contains(&region.id()) || receives && region.receives(group)
         };
         let regions = self.regions().filter(of_group);
         let (me, multicasts) = (self.node.origin, self.node.config.multicast);

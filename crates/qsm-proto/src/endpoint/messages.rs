@@ -115,6 +115,13 @@ impl Endpoint {
                     region.set_sources(senders.map(|sender| sender.address).collect());
                 }
             }
+            Update::Filters {
+                region,
+                whole,
+                members,
+            } => self
+                .regions
+                .take_filters(region, whole, members, &self.node),
             Update::Second { address, second } => {
                 if self.membership.has_second() {
                     let event = Event::SecondAddress { address, second };

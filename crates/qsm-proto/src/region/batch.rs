@@ -11,6 +11,8 @@ pub(crate) struct BatchChanges {
     announced: BTreeMap<RegionId, Vec<GroupId>>,
     /// Regions with a new view.
     touched: BTreeSet<RegionId>,
+    /// Regions that have been told anew, without who does not receive what.
+    unfiltered: BTreeSet<RegionId>,
 }
 
 impl BatchChanges {
@@ -22,6 +24,21 @@ impl BatchChanges {
     /// The groups that were announced for a region.
     pub(crate) fn take_announced(&mut self, region: RegionId) -> Option<Vec<GroupId>> {
         self.announced.remove(&region)
+    }
+
+    /// A region is told anew: who does not receive what has to be told again.
+    pub(crate) fn tell_anew(&mut self, region: RegionId) {
+        self.unfiltered.insert(region);
+    }
+
+    /// All is told of who does not receive what in a region.
+    pub(crate) fn note_filters(&mut self, region: RegionId) {
+        self.unfiltered.remove(&region);
+    }
+
+    /// The regions of which that has not been told again: everybody receives everything.
+    pub(crate) fn take_unfiltered(&mut self) -> BTreeSet<RegionId> {
+        core::mem::take(&mut self.unfiltered)
     }
 
     /// A region has changed.

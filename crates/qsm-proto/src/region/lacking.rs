@@ -54,18 +54,36 @@ impl Region {
         me: Origin,
         routes: &Routes,
         name: impl Fn(GroupId) -> Option<Arc<str>>,
-    ) -> Option<Lacking> {
-        let stream = self.sender.as_ref().filter(|stream| !stream.is_idle())?;
+    ) -> Vec<Lacking> {
+        let Some(stream) = self.sender.as_ref().filter(|stream| !stream.is_idle()) else {
+            return Vec::new();
+        };
         let members = self.history.newest().live_members().iter();
         let members = members.filter(|member| member.origin != me && !member.leaving());
         let receivers: Vec<Origin> = members.map(|member| member.origin).collect();
-        if receivers.is_empty() {
-            return None;
+        let mut all: Vec<(Vec<Origin>, UnconfirmedNumbers)> = Vec::new();
+        for receiver in receivers {
+            match all.first_mut().filter(|_| !self.has_filter(receiver)) {
+                Some((others, _)) if !self.has_filter(others[0]) => others.push(receiver),
+                _ => {
+                    let range = (stream.stable_upto(), u64::MAX);
+                    let one = (vec![receiver], self.owed_in(receiver, range, routes));
+                    // Those who receive everything are the first.
+                    let at = if self.has_filter(receiver) {
+                        all.len()
+                    } else {
+                        0
+                    };
+                    all.insert(at, one);
+                }
+            }
         }
-        let mut numbers = UnconfirmedNumbers::default();
-        numbers.add(stream, u64::MAX, routes);
-        let (messages, messages_more) = numbers.ranges(UNSERVED_RANGES_MAX, name);
-        Some(self.named(receivers, messages, messages_more))
+        all.retain(|(_, numbers)| !numbers.is_empty());
+        let named = all.into_iter().map(|(receivers, numbers)| {
+            let (messages, messages_more) = numbers.ranges(UNSERVED_RANGES_MAX, &name);
+            self.named(receivers, messages, messages_more)
+        });
+        named.collect()
     }
 
     /// Those that went at the same time lack the same.
@@ -80,7 +98,9 @@ impl Region {
         let member = |origin| view.index_of(origin).and_then(|at| view.member(at));
         for (origin, away) in self.served.away() {
             let numbers = match member(*origin) {
-                Some(member) if member.leaving() => self.lacks_before_leaving(away, routes),
+                Some(member) if member.leaving() => {
+                    self.lacks_before_leaving(*origin, away, routes)
+                }
                 Some(_) => lacks_since(away, routes),
                 None => continue,
             };
@@ -108,12 +128,16 @@ impl Region {
     }
 
     /// What a member lacks that is leaving: it gets nothing that is sent from then on.
-    fn lacks_before_leaving(&self, away: &AwayReceiver, routes: &Routes) -> UnconfirmedNumbers {
-        let mut numbers = UnconfirmedNumbers::default();
-        numbers.add_low(away.freed.clone(), routes);
-        if let Some(stream) = &self.sender {
-            numbers.add_kept(stream, away.after, away.upto, routes);
-        }
+    fn lacks_before_leaving(
+        &self,
+        member: Origin,
+        away: &AwayReceiver,
+        routes: &Routes,
+    ) -> UnconfirmedNumbers {
+        let mut freed = away.freed.clone();
+        freed.retain(|group| self.takes(member, group));
+        let mut numbers = self.owed_in(member, (away.after, away.upto), routes);
+        numbers.add_low(freed, routes);
         numbers
     }
 

@@ -13,6 +13,7 @@
 //! | `queries` | where streams begin, and who is asked for that |
 //! | `numbers` | which messages were in packets that are lost, as their sender says |
 //! | `marks` | which messages each receiver is owed |
+//! | `filters` | members that do not receive all groups |
 //! | `views` | a new view of one region |
 //! | `absence` | the way back of a member that nobody waits for |
 //! | `hearing` | multicast that does not arrive |
@@ -28,6 +29,7 @@ mod batch;
 mod copies;
 mod data;
 mod departures;
+mod filters;
 mod hearing;
 mod lacking;
 mod leaving;
@@ -43,7 +45,7 @@ mod table;
 mod tokens;
 mod views;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -55,6 +57,7 @@ pub(crate) use self::table::{ReadyStream, RegionTable};
 
 use self::absence::Absence;
 use self::copies::CopyRecipients;
+use self::filters::Filters;
 use self::hearing::Earshot;
 pub use self::lacking::Lacking;
 use self::leaving::{Leaving, Settled};
@@ -80,6 +83,8 @@ pub struct Region {
     history: History,
     /// Its groups that concern this node.
     groups: Vec<GroupId>,
+    /// Who does not receive what.
+    filters: Filters,
     /// The token plane; runs while this node is a member.
     ring: RegionRing,
     /// Streams of others.
@@ -139,6 +144,7 @@ impl Region {
             ring: RegionRing::new(RingConfig::new(config)),
             history: History::new(me, view),
             groups: Vec::new(),
+            filters: Filters::default(),
             streams: BTreeMap::new(),
             sender: None,
             sources: Vec::new(),
@@ -352,7 +358,8 @@ impl Region {
     /// Notes which messages members lack first that have gone away.
     pub(crate) fn note_away(&mut self, routes: &Routes) {
         let (stream, groups) = (self.sender.as_ref(), &self.groups);
-        self.served.note_firsts(stream, groups, routes);
+        self.served
+            .note_firsts(stream, groups, &self.filters, routes);
     }
 
     /// Takes the word that a receiver has died, after the view without it.
@@ -418,8 +425,8 @@ impl Region {
     /// Groups that the application has again here are delivered from now on. One that it has again
     /// in another region stays given up: what comes late belongs to the stay that is over.
     pub(crate) fn take_up_groups(&mut self, has: impl Fn(GroupId) -> bool) {
-        let groups = &self.groups;
-        let here = |group: GroupId| groups.binary_search(&group).is_ok();
+        let received: BTreeSet<GroupId> = self.received().collect();
+        let here = |group: GroupId| received.contains(&group);
         self.history.take_up(|group| has(group) && here(group));
     }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use qsm_wire::membership::Member;
 use qsm_wire::{Ack, GroupId, Origin, ViewNumber};
 
+use super::filters::Filters;
 use crate::publication::Routes;
 use crate::send::{FreedMessage, SendStream};
 use crate::unconfirmed::UnconfirmedNumbers;
@@ -287,9 +288,10 @@ impl Served {
         &mut self,
         stream: Option<&SendStream>,
         groups: &[GroupId],
+        filters: &Filters,
         routes: &Routes,
     ) {
-        for away in self.away.values_mut() {
+        for (origin, away) in &mut self.away {
             if away.firsts.is_empty() {
                 let mut numbers = UnconfirmedNumbers::default();
                 numbers.add_low(self.released.clone(), routes);
@@ -298,7 +300,13 @@ impl Served {
                 }
                 away.firsts = numbers.firsts();
             }
-            for group in groups {
+            // What it does not receive it does not lack, also if it receives that later.
+            away.firsts
+                .retain(|group, _| filters.takes(*origin, *group));
+            for group in groups
+                .iter()
+                .filter(|group| filters.takes(*origin, **group))
+            {
                 let next = || routes.next_number(*group);
                 away.firsts.entry(*group).or_insert_with(next);
             }

@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use qsm_wire::membership::Sender;
+use qsm_wire::membership::{MemberFilter, Sender};
 use qsm_wire::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
 
 use super::batch::BatchChanges;
 use super::departures::PastDepartures;
 use super::lacking::Lacking;
-use super::served::{UNSERVED_RANGES_MAX, UNSERVED_RECEIVERS_MAX, Unserved};
+use super::served::{UNSERVED_RANGES_MAX, UNSERVED_RECEIVERS_MAX};
 use super::table::RegionTable;
 use super::{Region, RegionCx};
 use crate::membership::Membership;
@@ -17,7 +17,7 @@ use crate::send::{BlockPool, PastStreams};
 use crate::subscriptions::SubscriptionTable;
 use crate::unconfirmed::UnconfirmedNumbers;
 use crate::view::RegionView;
-use crate::{Deliver, Event, Limits, UnconfirmedCause};
+use crate::{Deliver, Event, Limits, UnconfirmedCause, UnservedCause};
 
 /// All regions of a node, and what follows from them: where its messages go, what it delivers,
 /// and what it has left behind. Updates of the membership service take effect here.
@@ -94,6 +94,7 @@ impl RegionSet {
                     cx.set_groups(groups);
                 }
                 self.note_away(id);
+                self.batch.tell_anew(id);
             }
             None => {
                 self.routes.replace(id, &[], &groups);
@@ -133,6 +134,23 @@ impl RegionSet {
             cx.release_packets();
         }
         self.batch.touch(id);
+    }
+
+    /// Members of a region do not receive all of its groups. Rule R-VIEW-16.
+    pub(crate) fn take_filters(
+        &mut self,
+        id: RegionId,
+        whole: bool,
+        members: Vec<MemberFilter>,
+        node: &NodeState,
+    ) {
+        if whole {
+            self.batch.note_filters(id);
+        }
+        if let Some(region) = self.table.get_mut(id) {
+            region.take_filters(node.origin, whole, members);
+        }
+        self.note_away(id);
     }
 
     /// Notes what members lack that have just gone away.
@@ -238,6 +256,11 @@ impl RegionSet {
                 cx.follow_departure(turn);
             }
         }
+        for id in self.batch.take_unfiltered() {
+            if let Some(region) = self.table.get_mut(id) {
+                region.clear_filters();
+            }
+        }
         self.table.note_moving();
         self.subscribe(node, membership);
         self.subscriptions.listen(&self.table, node);
@@ -326,34 +349,12 @@ impl RegionSet {
     fn report_unserved(&mut self, id: RegionId, node: &mut NodeState, membership: &Membership) {
         let region = self.table.get_mut(id);
         let unserved = region.map(Region::take_unserved).unwrap_or_default();
-        let region = self.table.get(id);
-        let Some(stream) = region.and_then(Region::own_stream) else {
+        let Some(region) = self.table.get(id).filter(|it| it.own_stream().is_some()) else {
             return;
         };
-        for Unserved {
-            mut receivers,
-            after,
-            upto,
-            released,
-            cause,
-        } in unserved
-        {
-            let mut numbers = UnconfirmedNumbers::default();
-            numbers.add_low(released, &self.routes);
-            numbers.add_kept(stream, after, upto, &self.routes);
-            let name = |group| membership.group_name(group).map(Arc::from);
-            let (messages, messages_more) = numbers.ranges(UNSERVED_RANGES_MAX, name);
-            let receivers_more = receivers.len().saturating_sub(UNSERVED_RECEIVERS_MAX) as u64;
-            receivers.truncate(UNSERVED_RECEIVERS_MAX);
-            if !messages.is_empty() {
-                node.events.push(Event::Unserved {
-                    receivers,
-                    receivers_more,
-                    incarnation: node.origin.incarnation,
-                    messages,
-                    messages_more,
-                    cause,
-                });
+        for one in unserved {
+            for (receivers, numbers) in region.unserved_messages(&one, &self.routes) {
+                tell_unserved(receivers, numbers, one.cause, node, membership);
             }
         }
     }
@@ -373,5 +374,29 @@ impl RegionSet {
         if let Some(past) = region.end_sending(&mut self.pool) {
             self.pasts.keep(region.channel(), past);
         }
+    }
+}
+
+/// Names messages to the application that these receivers are not known to have.
+fn tell_unserved(
+    mut receivers: Vec<Origin>,
+    numbers: UnconfirmedNumbers,
+    cause: UnservedCause,
+    node: &mut NodeState,
+    membership: &Membership,
+) {
+    let name = |group| membership.group_name(group).map(Arc::from);
+    let (messages, messages_more) = numbers.ranges(UNSERVED_RANGES_MAX, name);
+    let receivers_more = receivers.len().saturating_sub(UNSERVED_RECEIVERS_MAX) as u64;
+    receivers.truncate(UNSERVED_RECEIVERS_MAX);
+    if !messages.is_empty() {
+        node.events.push(Event::Unserved {
+            receivers,
+            receivers_more,
+            incarnation: node.origin.incarnation,
+            messages,
+            messages_more,
+            cause,
+        });
     }
 }

@@ -127,13 +127,6 @@ impl RegionTable {
         Some(region)
     }
 
-    /// Members that receive in these regions, other than this node.
-    pub(crate) fn receivers(&self, ids: &[RegionId]) -> u32 {
-        let regions = ids.iter().filter_map(|id| self.get(*id));
-        let receivers: usize = regions.map(Region::receivers).sum();
-        u32::try_from(receivers).unwrap_or(u32::MAX)
-    }
-
     /// The longest message that the streams of all these regions have room for, bytes; each has a
     /// copy of its own.
     pub(crate) fn room_bytes(&self, ids: &[RegionId], pool: &BlockPool, config: &Config) -> usize {

@@ -276,6 +276,8 @@ impl Mark {
         }
         let highest = self.highest;
         let stable = highest.is_some_and(|highest| sender.stable_upto() >= highest);
-        (sender.is_idle() || stable) && region.knows_receivers()
+        // In a merged region members that receive none of it may have yet to acknowledge it.
+        (sender.is_idle() || stable || highest.is_some() && !region.awaits_receivers())
+            && region.knows_receivers()
     }
 }
