@@ -58,6 +58,10 @@ pub struct ServiceConfig {
     /// have them (R-VIEW-15). Plans are made when the membership has changed. 0: never; then only
     /// groups of one node do.
     pub plan_interval: Duration,
+    /// Deliveries of a million that members of a region may not want, so that nodes with similar
+    /// groups share one (R-VIEW-16), each group having as many messages. 0: none; then only nodes with
+    /// the same groups do, but for private regions. At most a million.
+    pub plan_unwanted_ppm: u32,
     /// How long a leaving member may take to drain before it is taken out anyway.
     pub drain_max: Duration,
     /// Largest datagram, bytes.
@@ -168,6 +172,7 @@ impl ServiceConfig {
             gone_after: Duration::from_secs(30),
             slow_after: Duration::from_secs(10),
             plan_interval: Duration::from_secs(10),
+            plan_unwanted_ppm: 0,
             drain_max: Duration::from_secs(30),
             datagram_bytes,
             limits: ServiceLimits::default(),

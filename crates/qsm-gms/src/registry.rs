@@ -35,9 +35,11 @@ mod command;
 mod confirmations;
 mod departure;
 mod draft;
+mod filters;
 mod groups;
 mod late;
 mod life;
+mod merging;
 mod placement;
 mod rebuild;
 mod relocation;
@@ -65,12 +67,14 @@ use self::absences::Absences;
 pub(crate) use self::admission::ERAS;
 use self::aim::{Aim, Classes};
 pub(crate) use self::batch::Batch;
-pub(crate) use self::command::{Command, EndCause};
+pub(crate) use self::command::{Advice, Command, EndCause, PlannedRegion};
 use self::confirmations::ViewConfirmations;
 use self::departure::{Departure, DepartureEvent, DepartureState};
 use self::groups::GroupTable;
 use self::late::LateSenders;
 use self::life::{Life, LifeEvent, Reported};
+pub(crate) use self::merging::ClusterId;
+use self::merging::Clusters;
 use self::request::PendingRoles;
 use self::transition::State as _;
 use self::unsettled::UnsettledViews;
@@ -134,6 +138,7 @@ pub(crate) struct Registry {
     regions: RegionTable,
     nodes: BTreeMap<NodeId, Node>,
     classes: Classes,
+    clusters: Clusters,
     /// Of each node the last life that ended here.
     ended: BTreeMap<NodeId, Incarnation>,
     /// Of each node the last life that another service has declared dead.
@@ -219,6 +224,7 @@ impl Registry {
             regions: RegionTable::new(plan),
             nodes: BTreeMap::new(),
             classes: Classes::default(),
+            clusters: Clusters::default(),
             ended: BTreeMap::new(),
             dead_elsewhere: BTreeMap::new(),
             work: WorkQueue::default(),

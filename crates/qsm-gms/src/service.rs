@@ -124,7 +124,11 @@ impl Service {
             damage: DamageLog::default(),
             strains: Strains::default(),
             profiles: Profiles::default(),
-            planning: Planning::new(config.plan_interval, Random::new(seed, "plans")),
+            planning: Planning::new(
+                config.plan_interval,
+                config.plan_unwanted_ppm,
+                Random::new(seed, "plans"),
+            ),
             lists: Lists::default(),
             started: now,
             eras: Random::new(seed, "eras"),

@@ -30,6 +30,7 @@
 //! | `region` | the regions, and a node's place in them |
 //! | `job` | all of the above in slices |
 //! | `planner` | the whole: inputs, and the plan that is in force |
+//! | `shared` | a region as it can be carried out within a share of unwanted messages |
 //! | `plan`, `moves` | a plan as data, and the steps from one to another |
 //! | `hints` | pins, nodes together or apart, security domains |
 //! | `layouts` | subscriptions of systems that do not exist, for tests and trials |
@@ -69,6 +70,7 @@ mod reach;
 mod region;
 mod select;
 mod settings;
+mod shared;
 mod signature;
 mod sketch;
 mod tree;
@@ -84,4 +86,5 @@ pub use plan::{
 pub use planner::{Placement, PlanError, Planner, Progress, SLICE};
 pub use rates::{RATE_PRIOR, Rates};
 pub use settings::{Costs, Settings, SettingsError};
+pub use shared::{SharedLimits, SharedRegion};
 pub use signature::{Signature, SignatureKey};

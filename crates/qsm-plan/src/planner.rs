@@ -16,6 +16,7 @@ use crate::rates::Rates;
 use crate::reach::{Cover, Part, Reach};
 use crate::region::{Seeker, Table};
 use crate::settings::{Settings, SettingsError};
+use crate::shared::{SharedLimits, SharedRegion, shared};
 use crate::signature::SignatureKey;
 use crate::sketch::Hashes;
 use crate::work::Work;
@@ -404,6 +405,25 @@ impl Planner {
             .flat_map(|groups| groups.iter());
         let odd = groups.filter(|group| region.cluster.count(**group) < region.cluster.size);
         odd.copied().collect()
+    }
+
+    /// The region of this number as it can be carried out within limits; `None`: there is none, or
+    /// no two of its nodes can share one then.
+    #[must_use]
+    pub fn shared(&self, id: RegionId, limits: SharedLimits) -> Option<SharedRegion> {
+        let region = self.table.get(id)?;
+        let model = self.model();
+        shared(region.members.clone(), limits, |size, count| {
+            model.carries(size, count)
+        })
+    }
+
+    /// The regions of the present plan from this number on, ascending.
+    pub fn regions_from(&self, first: RegionId) -> impl Iterator<Item = RegionId> + '_ {
+        self.table
+            .iter()
+            .map(|(id, _)| id)
+            .filter(move |id| *id >= first)
     }
 
     /// The nodes of the present plan from this one on, ascending.

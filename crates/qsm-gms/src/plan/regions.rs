@@ -19,8 +19,17 @@ pub(crate) struct Knowledge {
     pub(crate) sources: u64,
 }
 
+/// Groups that a member of a merged region receives there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct MemberStay {
+    /// Which; ascending.
+    pub(crate) groups: Arc<[GroupId]>,
+    /// Those that it has not received since it came, and the first view in which it does.
+    pub(crate) since: BTreeMap<GroupId, ViewNumber>,
+}
+
 /// Nodes with exactly the same groups (R015, R-VIEW-4), but for those that they have in private
-/// regions; or one node with such groups (R-VIEW-15).
+/// regions; or one node with such groups (R-VIEW-15); or nodes with similar groups (R-VIEW-16).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Region {
     pub(crate) view: ViewNumber,
@@ -36,6 +45,8 @@ pub(crate) struct Region {
     pub(crate) deserted: ViewNumber,
     /// One node has it for groups that no other has: its address is that node's.
     pub(crate) private: bool,
+    /// Its members have different groups.
+    pub(crate) merged: bool,
     pub(crate) channel: ChannelId,
     pub(crate) address: SocketAddr,
     /// The groups, ascending; shared with the nodes that have them.
@@ -43,6 +54,8 @@ pub(crate) struct Region {
     pub(crate) signature: Signature,
     /// In the order that all nodes know; indexes are positions.
     pub(crate) members: Vec<Member>,
+    /// What each member of a merged region receives, or has received until it left.
+    pub(crate) stays: BTreeMap<NodeId, MemberStay>,
     /// Members that are not leaving.
     pub(crate) active: usize,
     /// Who is told of this region: members, and nodes that publish to one of its groups.
@@ -91,7 +104,7 @@ impl Region {
 pub(crate) struct RegionTable {
     regions: BTreeMap<RegionId, Region>,
     /// Regions with equal signatures are told apart by their sets. Neither a region without active
-    /// members whose groups are not known is in here, nor a private one.
+    /// members whose groups are not known is in here, nor a private or a merged one.
     by_signature: BTreeMap<Signature, Vec<RegionId>>,
     pub(crate) plan: AddressPlan,
     id_last: u32,
@@ -199,11 +212,13 @@ impl RegionTable {
             heard: ViewNumber(0),
             deserted: ViewNumber(0),
             private: owner.is_some(),
+            merged: false,
             channel: ChannelId(self.channel_last),
             address,
             groups,
             signature,
             members: Vec::new(),
+            stays: BTreeMap::new(),
             active: 0,
             audience: BTreeMap::new(),
             sources: (0, Vec::new()),
@@ -266,9 +281,18 @@ impl RegionTable {
         former
     }
 
-    /// The region is found by its groups from now on, unless it is private.
+    /// A region is for nodes whose groups differ: it is not found by its groups.
+    pub(crate) fn make_merged(&mut self, id: RegionId) {
+        self.forget_signature(id);
+        if let Some(region) = self.regions.get_mut(&id) {
+            region.merged = true;
+        }
+    }
+
+    /// The region is found by its groups from now on, unless it is private or merged.
     fn make_findable(&mut self, id: RegionId) {
-        if let Some(region) = self.regions.get(&id).filter(|region| !region.private) {
+        let region = self.regions.get(&id);
+        if let Some(region) = region.filter(|region| !region.private && !region.merged) {
             let same = self.by_signature.entry(region.signature).or_default();
             same.push(id);
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use qsm_wire::{GroupId, NodeId};
 
+use super::ClusterId;
 use crate::plan::{Signature, SignatureKey};
 
 /// Some nodes, of which the only one can be told.
@@ -32,6 +33,8 @@ pub(super) struct Aim {
     residue_signature: Signature,
     /// Groups that the plan has for it as residue although others have them, ascending.
     pub(super) advised: Arc<[GroupId]>,
+    /// The merged region that the plan has it in.
+    pub(super) cluster: Option<ClusterId>,
     /// The class that it is counted in.
     pub(super) class: Option<Signature>,
 }
@@ -42,6 +45,8 @@ pub(super) struct Places {
     /// Those of the region that it shares; of its only one if it has no private region.
     pub(super) home: GroupSet,
     pub(super) private: Option<GroupSet>,
+    /// That region is a merged one.
+    pub(super) cluster: Option<ClusterId>,
 }
 
 /// Nodes with the same groups but for their residue, by the signature of these groups.

@@ -125,6 +125,7 @@ impl Registry {
 
     /// Brings one node's knowledge of one region's groups up to date.
     fn check(&mut self, now: Instant, id: RegionId, node_id: NodeId, draft: &mut Draft) {
+        let published = self.share_signature(id, node_id);
         let (Some(region), Some(node)) = (self.regions.get_mut(id), self.nodes.get_mut(&node_id))
         else {
             return;
@@ -154,7 +155,8 @@ impl Registry {
                 groups
             }
         };
-        let list = Some(list_signature(&self.key, region, &groups));
+        let list = list_signature(&self.key, region, &groups);
+        let list = Some(list ^ published);
         if known.list == list {
             return;
         }
@@ -168,6 +170,9 @@ impl Registry {
         let Some(region) = self.regions.get(id) else {
             return;
         };
+        if region.merged {
+            draft.retold.insert((id, node_id));
+        }
         draft.updates_of(node_id).regions.push(Update::Region {
             region: id,
             channel: region.channel,
@@ -178,6 +183,11 @@ impl Registry {
 }
 
 fn need(id: RegionId, node: &Node, region: &Region, known: Knowledge) -> Need {
+    if let Some(stay) = region.stays.get(&node.origin.node) {
+        let own = stay.groups.iter().copied();
+        let all: BTreeSet<GroupId> = own.chain(intersection(node, region)).collect();
+        return Need::List(all.into_iter().collect());
+    }
     if node.is_at_home(id) {
         return if known.list == Some(region.signature) {
             Need::Same
@@ -202,7 +212,7 @@ fn need(id: RegionId, node: &Node, region: &Region, known: Knowledge) -> Need {
 }
 
 /// The groups of a region that a node publishes to, at the cost of the smaller set.
-fn intersection(node: &Node, region: &Region) -> Vec<GroupId> {
+pub(super) fn intersection(node: &Node, region: &Region) -> Vec<GroupId> {
     if node.publishes.len() < region.groups.len() {
         let in_region = |group: &&GroupId| region.groups.binary_search(group).is_ok();
         node.publishes.iter().filter(in_region).copied().collect()

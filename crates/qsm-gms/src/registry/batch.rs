@@ -44,6 +44,7 @@ impl Registry {
         }
         let concerned = self.inform(now, &mut draft, &views);
         self.tell_sources(concerned, &mut draft);
+        self.tell_filters(&mut draft);
         self.tell_deaths(&mut draft);
         while let Some(Work::Settle { region, view }) = self.work.next(Stage::Messages) {
             if !self.holds_settled(now, region, view) {
@@ -261,6 +262,7 @@ impl Registry {
             }
             let changed = renew_members(&self.nodes, id, &mut region.members, &change.renewed);
             region.members.extend(change.added.iter().copied());
+            region.forget_stays();
             // As everybody orders them.
             region.members.sort_by_key(Member::is_away);
             if region.members.is_empty() {
@@ -294,6 +296,7 @@ impl Registry {
         let Some(region) = self.regions.remove(now, id) else {
             return;
         };
+        self.clusters.close(id);
         self.stats.regions_closed += 1;
         self.stats.group_touches += count(&region.groups);
         for group in region.groups.iter() {

@@ -13,14 +13,13 @@
 //! group that gets a second receiver, or loses all but one, concerns one other node, and so does a
 //! class. Receivers are counted and summed, not listed: if there is one, the sum says which.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use qsm_wire::{GroupId, NodeId};
 
-use super::Registry;
 use super::aim::{GroupSet, Places};
 use super::work::Work;
+use super::{Advice, Registry};
 
 impl Registry {
     /// The groups that nodes are to receive, from this node on, ascending.
@@ -61,12 +60,18 @@ impl Registry {
         }
     }
 
-    /// The plan has these groups of nodes as residue, and no others.
-    pub(super) fn advise(&mut self, mut residue: BTreeMap<NodeId, Vec<GroupId>>) {
+    /// The plan has these groups of nodes as residue, and these merged regions, and no others.
+    pub(super) fn advise(&mut self, advice: Advice) {
+        let Advice {
+            mut residue,
+            merged,
+            unwanted_ppm,
+        } = advice;
         let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
         for node in nodes {
             self.advise_node(node, residue.remove(&node).unwrap_or_default());
         }
+        self.merge(merged, unwanted_ppm);
     }
 
     /// The same of one node.
@@ -103,12 +108,13 @@ impl Registry {
         self.sort_into_class(id);
     }
 
-    /// Counts a node among those of its class.
+    /// Counts a node among those of its class, unless it is in a merged region.
     pub(super) fn sort_into_class(&mut self, id: NodeId) {
+        let merged = self.share_of(id).is_some();
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        let class = node.aim.shared();
+        let class = node.aim.shared().filter(|_| !merged);
         let former = core::mem::replace(&mut node.aim.class, class);
         if class == former {
             return;
@@ -123,11 +129,26 @@ impl Registry {
     /// Where a node has to be.
     pub(super) fn places(&self, id: NodeId) -> Option<Places> {
         let aim = &self.nodes.get(&id)?.aim;
+        if let Some((cluster, home)) = self.share_of(id) {
+            let rest = aim.set.groups.iter().copied();
+            let rest = rest.filter(|group| !home.contains(*group));
+            let private = Some(GroupSet::new(&self.key, rest));
+            return Some(Places {
+                home,
+                private: private.filter(|set| !set.groups.is_empty()),
+                cluster: Some(cluster),
+            });
+        }
+        let cluster = None;
         let class = aim.class.filter(|_| !aim.residue.is_empty());
         let Some(signature) = class.filter(|class| self.classes.has_several(*class)) else {
             let home = aim.set.clone();
             let private = None;
-            return Some(Places { home, private });
+            return Some(Places {
+                home,
+                private,
+                cluster,
+            });
         };
         let groups = aim.set.groups.iter().copied();
         let groups = groups
@@ -136,6 +157,7 @@ impl Registry {
         Some(Places {
             home: GroupSet { signature, groups },
             private: Some(aim.residue()),
+            cluster,
         })
     }
 

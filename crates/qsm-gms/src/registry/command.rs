@@ -5,8 +5,8 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{Answer, AwayReason, Hello};
 use qsm_wire::{GroupId, NodeId, Origin};
 
-use super::Registry;
 use super::batch::Batch;
+use super::{ClusterId, Registry};
 
 /// Inputs of the registry from the service, beside the requests of nodes. Two registries that begin
 /// alike and take the same commands and requests, each at the same time, are equal and say the
@@ -28,15 +28,34 @@ pub(crate) enum Command {
     End { node: NodeId, cause: EndCause },
     /// All that the node has been told up to this batch has arrived there.
     Confirm { node: NodeId, batch: u64 },
-    /// The plan sends these groups of nodes by private regions although others have them too, and no
-    /// others (R-VIEW-15).
-    Advise {
-        residue: BTreeMap<NodeId, Vec<GroupId>>,
-    },
+    /// There is another plan.
+    Advise(Advice),
     /// Let go the departing nodes whose time is over, and the senders that have not reported.
     Expire,
     /// Apply everything that is pending.
     Batch,
+}
+
+/// What a plan says of nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Advice {
+    /// Groups that go to these nodes by private regions although others have them too (R-VIEW-15).
+    pub(crate) residue: BTreeMap<NodeId, Vec<GroupId>>,
+    /// Regions of nodes whose groups differ (R-VIEW-16).
+    pub(crate) merged: Vec<PlannedRegion>,
+    /// Deliveries of a million in such a region that may be unwanted.
+    pub(crate) unwanted_ppm: u32,
+}
+
+/// A region of nodes whose groups differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlannedRegion {
+    /// Its number in the plan.
+    pub(crate) id: ClusterId,
+    /// Its nodes.
+    pub(crate) members: Vec<NodeId>,
+    /// The groups that all of them get, ascending; who does not want one drops it.
+    pub(crate) groups: Vec<GroupId>,
 }
 
 /// The reason for the end of a life.
@@ -118,7 +137,7 @@ impl Registry {
                 updates.ended.extend(origin.map(|origin| (origin, cause)));
             }
             Command::Confirm { node, batch } => self.confirm(node, batch),
-            Command::Advise { residue } => self.advise(residue),
+            Command::Advise(advice) => self.advise(advice),
             Command::Expire => {
                 self.expire_drains(at);
                 self.expire_senders(at);

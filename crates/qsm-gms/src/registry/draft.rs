@@ -24,6 +24,7 @@ pub(super) struct NodeUpdates {
     pub(super) closed: Vec<Update>,
     pub(super) dead: Vec<Update>,
     pub(super) settled: Vec<Update>,
+    pub(super) filters: Vec<Update>,
 }
 
 /// The nodes that must know of a death: they stop waiting for the dead, and they will tell a
@@ -50,6 +51,10 @@ pub(super) struct Draft {
     pub(super) changes: BTreeMap<RegionId, ViewChange>,
     /// Pairs for which it may have changed what the node has to know of the region.
     pub(super) checks: BTreeSet<(RegionId, NodeId)>,
+    /// Members of merged regions whose shares have changed.
+    pub(super) shares: BTreeSet<(RegionId, NodeId)>,
+    /// Nodes that are told of a merged region's groups anew.
+    pub(super) retold: BTreeSet<(RegionId, NodeId)>,
     /// Lives that have ended, and whom that concerns.
     pub(super) deaths: BTreeMap<Origin, DeathAudience>,
     pub(super) updates: BTreeMap<NodeId, NodeUpdates>,
@@ -84,6 +89,7 @@ impl NodeUpdates {
             &self.closed,
             &self.dead,
             &self.settled,
+            &self.filters,
         ];
         lists.into_iter().all(Vec::is_empty)
     }
@@ -99,6 +105,7 @@ impl NodeUpdates {
             self.closed,
             self.dead,
             self.settled,
+            self.filters,
         ] {
             updates.append(&mut more);
         }

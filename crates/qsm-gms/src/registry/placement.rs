@@ -27,7 +27,8 @@ struct Move {
 
 impl Registry {
     /// Puts every node whose groups changed, or whose residue did, into the region of exactly its
-    /// groups, or into that of its class and one of its own. Rules R-VIEW-4, R-VIEW-15.
+    /// groups, or into that of its class and one of its own, or into the merged region that the plan
+    /// has it in. Rules R-VIEW-4, R-VIEW-15, R-VIEW-16.
     pub(super) fn place(&mut self, now: Instant, draft: &mut Draft) {
         let mut placing: BTreeSet<NodeId> =
             core::mem::take(&mut draft.placing).into_iter().collect();
@@ -35,6 +36,7 @@ impl Registry {
             self.aim_at_pending(*id);
         }
         self.take_placing(&mut placing);
+        self.grow_regions(&mut placing, draft);
         for id in placing.clone() {
             self.sort_into_class(id);
         }
@@ -56,6 +58,7 @@ impl Registry {
         for step in moves {
             self.relocate(now, step, draft);
         }
+        self.shrink_regions(draft);
     }
 
     /// Those who have to be placed because others have other aims.
@@ -97,7 +100,7 @@ impl Registry {
     /// Whether the regions that a node is in have its groups, however divided.
     fn has_its_groups(&self, node: &Node) -> bool {
         let regions = node.homes().filter_map(|home| self.regions.get(home));
-        let groups = regions.flat_map(|region| region.groups.iter().copied());
+        let groups = regions.flat_map(|region| region.groups_of(node.origin.node).iter().copied());
         let own = groups.map(|group| node.aim.set.contains(group));
         let own: Vec<bool> = own.collect();
         own.len() == node.aim.set.groups.len() && own.into_iter().all(|own| own)
@@ -110,6 +113,11 @@ impl Registry {
         // Not: whether the home's groups are these; of two regions that a former service's
         // nodes report with the same groups only one is found.
         let home = match node.home {
+            Some(home) if places.cluster.is_some() => {
+                let target = places.cluster.and_then(|id| self.clusters.region(id));
+                let share = self.regions.get(home).map(|region| region.groups_of(id));
+                target == Some(home) && share == Some(&places.home.groups)
+            }
             Some(_) => {
                 self.regions
                     .find(places.home.signature, &places.home.groups)
@@ -131,14 +139,15 @@ impl Registry {
             let Some(home) = step.home else { continue };
             let (movers, set) = tally.entry(home).or_insert((0, Some(&step.places.home)));
             *movers += 1;
-            *set = set.filter(|set| **set == step.places.home);
+            let alike = |set: &&GroupSet| **set == step.places.home;
+            *set = set.filter(|set| alike(set) && step.places.cluster.is_none());
         }
         let mut candidates: Vec<(Reverse<usize>, RegionId, &GroupSet)> = Vec::new();
         for (id, (movers, set)) in tally {
             let whole = self
                 .regions
                 .get(id)
-                .is_some_and(|r| r.active == movers && r.members.len() == r.active);
+                .is_some_and(|r| r.active == movers && r.members.len() == r.active && !r.merged);
             if let (true, Some(set)) = (whole, set.filter(|set| !set.groups.is_empty())) {
                 candidates.push((Reverse(movers), id, set));
             }
@@ -171,7 +180,7 @@ impl Registry {
     }
 
     /// A region has these groups from now on.
-    fn change_groups(&mut self, id: RegionId, set: &GroupSet, draft: &mut Draft) {
+    pub(super) fn change_groups(&mut self, id: RegionId, set: &GroupSet, draft: &mut Draft) {
         let GroupSet { signature, groups } = set;
         let former = self.regions.regroup(id, *signature, Arc::clone(groups));
         self.relink(id, &former, groups);
@@ -214,7 +223,10 @@ impl Registry {
             node: id, places, ..
         } = step;
         let set = &places.home;
-        let found = self.regions.find(set.signature, &set.groups);
+        let found = match places.cluster {
+            Some(cluster) => self.clusters.region(cluster),
+            None => self.regions.find(set.signature, &set.groups),
+        };
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
@@ -228,9 +240,12 @@ impl Registry {
                 self.take_leave(now, id, home, draft);
             }
             if !set.groups.is_empty() {
-                let target = found.unwrap_or_else(|| self.create_region(now, set, None, draft));
+                let target = found.unwrap_or_else(|| self.create_home(now, &places, draft));
                 self.settle_in(id, target, draft);
+                self.begin_stay(id, target, set, draft);
             }
+        } else if let Some(home) = found.filter(|_| places.cluster.is_some()) {
+            self.change_share(id, home, set, draft);
         }
         self.relocate_residue(now, id, places.private.as_ref(), draft);
         self.carry_out(id, draft);
@@ -284,7 +299,7 @@ impl Registry {
     }
 
     /// Makes a region of these groups; a private one for the node with that address.
-    fn create_region(
+    pub(super) fn create_region(
         &mut self,
         now: Instant,
         set: &GroupSet,
@@ -335,7 +350,7 @@ impl Registry {
         }
         // Share the region's allocation.
         let home = node.home.and_then(|home| self.regions.get(home));
-        let all = home.filter(|_| node.private.is_none());
+        let all = home.filter(|region| node.private.is_none() && !region.merged);
         if let Some(region) = all {
             node.aim.set.groups = Arc::clone(&region.groups);
         }

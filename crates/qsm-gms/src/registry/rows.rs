@@ -1,6 +1,9 @@
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 
+use qsm_wire::{GroupId, NodeId, RegionId};
+
 use super::Registry;
+use crate::plan::{MemberStay, Region};
 
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
@@ -29,16 +32,31 @@ impl Registry {
     /// One line per group, by number.
     pub(crate) fn group_rows(&self) -> Vec<GroupRow> {
         let rows = self.groups.iter().map(|(id, group)| {
-            let regions = group.regions.iter().filter_map(|id| self.regions.get(*id));
+            let regions = group.regions.iter();
+            let regions = regions.filter_map(|region| Some((*region, self.regions.get(*region)?)));
+            let members = regions.map(|(region, entry)| self.receivers_in(id, region, entry));
             GroupRow {
                 group: id,
                 name: group.name.clone(),
-                members: number(regions.map(|region| region.active).sum()),
+                members: number(members.sum()),
                 regions: number(group.regions.len()),
                 publishers: number(group.publishers.len()),
             }
         });
         rows.collect()
+    }
+
+    /// Members of a region that receive a group there.
+    fn receivers_in(&self, group: GroupId, id: RegionId, region: &Region) -> usize {
+        if !region.merged {
+            return region.active;
+        }
+        let receives = |(node, stay): &(&NodeId, &MemberStay)| {
+            let node = self.nodes.get(node);
+            node.is_some_and(|node| node.is_at_home(id))
+                && stay.groups.binary_search(&group).is_ok()
+        };
+        region.stays.iter().filter(receives).count()
     }
 
     /// One line per region, by number.

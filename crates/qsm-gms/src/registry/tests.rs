@@ -1,5 +1,6 @@
 mod absence;
 mod machine;
+mod merging;
 mod relocation;
 mod reports;
 mod resumption;
@@ -127,7 +128,7 @@ fn check(registry: &Registry) {
         if !homes.is_empty() {
             let mut groups: Vec<GroupId> = homes
                 .iter()
-                .flat_map(|region| region.groups.to_vec())
+                .flat_map(|region| region.groups_of(*id).to_vec())
                 .collect();
             groups.sort_unstable();
             assert_eq!(groups, *node.groups);
@@ -152,6 +153,7 @@ fn check(registry: &Registry) {
             assert_eq!(member.address, node.address);
             assert!(node.concerned.contains(&id));
         }
+        check_shares(registry, id, region);
         for group in region.groups.iter() {
             assert!(registry.groups.get(*group).unwrap().regions.contains(&id));
         }
@@ -167,6 +169,36 @@ fn check(registry: &Registry) {
         for node in &group.publishers {
             assert!(registry.nodes[node].publishes.contains(&id));
         }
+    }
+}
+
+/// Of a merged region each member has a share: all that it wants of the region's groups.
+fn check_shares(registry: &Registry, id: RegionId, region: &Region) {
+    let members = region.members.iter().map(|member| member.origin.node);
+    let members: BTreeSet<NodeId> = members.collect();
+    let sharing: BTreeSet<NodeId> = region.stays.keys().copied().collect();
+    assert_eq!(
+        sharing,
+        if region.merged {
+            members
+        } else {
+            BTreeSet::new()
+        }
+    );
+    let mut wanted = BTreeSet::new();
+    for (node, stay) in &region.stays {
+        assert!(stay.since.keys().all(|group| stay.groups.contains(group)));
+        let node = &registry.nodes[node];
+        if node.is_at_home(id) {
+            let own = node.groups.iter().copied();
+            let own = own.filter(|group| region.groups.contains(group));
+            assert_eq!(own.collect::<Vec<_>>(), *stay.groups);
+        }
+        wanted.extend(stay.groups.iter().copied());
+    }
+    let nobody_leaves = region.members.len() == region.active;
+    if region.merged && nobody_leaves {
+        assert_eq!(wanted.into_iter().collect::<Vec<_>>(), *region.groups);
     }
 }
 
@@ -280,7 +312,13 @@ fn some_advice(random: &mut Random, registry: &mut Registry, nodes: u64, groups:
     let residue = advice.iter();
     let residue = residue.map(|(node, groups)| (NodeId(*node), numbers(groups)));
     let residue = residue.collect();
-    registry.apply(NOW, Command::Advise { residue });
+    registry.apply(
+        NOW,
+        Command::Advise(super::Advice {
+            residue,
+            ..super::Advice::default()
+        }),
+    );
     advice
 }
 

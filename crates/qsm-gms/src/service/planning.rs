@@ -1,11 +1,12 @@
 //! The planner beside the registry: it says which groups of a node go to it alone although others
-//! have them too, because that costs less than regions of its own for the nodes with such groups.
+//! have them too, because that costs less than regions of its own for the nodes with such groups; and
+//! which nodes share a region although some of them do not want all of its groups.
 //!
 //! ```text
-//!              a change, or the last plan        all nodes known              done
-//!   Resting ───────────────────────────► Learning ─────────────► Planning ─────────► Reading
-//!      ▲                                                                                │
-//!      └─────────────────────────────── Command::Advise ────────────────────────────────┘
+//!              a change, or the last plan        all nodes known           done
+//!   Resting ───────────────────────────► Learning ─────────────► Planning ──────► Sharing
+//!      ▲                                                                             │ regions read
+//!      └─────────────── Command::Advise ──────────────── Reading ◄───────────────────┘
 //! ```
 //!
 //! Each turn does a slice, so that a batch never waits for a plan. The registry takes the advice as
@@ -15,11 +16,11 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use qsm_plan::{Costs, Hints, Planner, Progress, SLICE, Settings};
+use qsm_plan::{Costs, Hints, Planner, Progress, SLICE, Settings, SharedLimits};
 use qsm_proto::{Instant, Random};
-use qsm_wire::{GroupId, NodeId};
+use qsm_wire::{GroupId, NodeId, RegionId};
 
-use crate::registry::Registry;
+use crate::registry::{Advice, ClusterId, PlannedRegion, Registry};
 
 /// Time from the first change on before it is planned for: others may follow.
 const AFTER_CHANGE: Duration = Duration::from_secs(1);
@@ -32,14 +33,19 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Receivers of a group that goes to each of them alone. Rates are not known: if it is the one with
 /// most messages, more copies would cost more than all regions.
 const RECEIVERS_MAX: u32 = 3;
+/// The same in a region whose members may receive what they do not want: each group counts as much
+/// there.
+const COPIES_MAX: u32 = 16;
 /// Groups of nodes that are looked at in a slice.
 const GROUPS_PER_SLICE: usize = 50_000;
 
-/// Plans residue, if that is switched on.
+/// Plans residue and merged regions, if that is switched on.
 #[derive(Debug)]
 pub(super) struct Planning {
     /// Least time between the beginnings of two plans; 0: nothing is planned.
     interval: Duration,
+    /// Deliveries of a million that may be unwanted.
+    unwanted_ppm: u32,
     planner: Option<Planner>,
     /// The groups that the planner has of each node.
     known: BTreeMap<NodeId, Arc<[GroupId]>>,
@@ -64,20 +70,27 @@ enum Stage {
     Planning {
         at: Instant,
     },
+    /// The plan's regions are read, from this one on.
+    Sharing {
+        next: RegionId,
+        at: Instant,
+        advice: Advice,
+    },
     /// The plan is read, from this node on.
     Reading {
         next: NodeId,
         at: Instant,
-        residue: BTreeMap<NodeId, Vec<GroupId>>,
+        advice: Advice,
     },
 }
 
-/// Costs of a plan in which nobody receives what it does not want.
-fn settings() -> Settings {
-    let costs = Costs {
-        unwanted: 1_000_000_000,
-        ..Costs::default()
-    };
+/// Settings of a plan in which so many deliveries of a million may be unwanted; at 0 they cost more
+/// than anything else.
+fn settings(unwanted_ppm: u32) -> Settings {
+    let mut costs = Costs::default();
+    if unwanted_ppm == 0 {
+        costs.unwanted = 1_000_000_000;
+    }
     // Which addresses there are is not asked: each shared region has one.
     let (addresses, ancestors) = (0, 0);
     Settings {
@@ -90,12 +103,14 @@ fn settings() -> Settings {
 }
 
 impl Planning {
-    /// Plans that often, or never.
-    pub(super) fn new(interval: Duration, mut random: Random) -> Self {
+    /// Plans that often, or never, with so many unwanted deliveries of a million.
+    pub(super) fn new(interval: Duration, unwanted_ppm: u32, mut random: Random) -> Self {
+        let settings = settings(unwanted_ppm);
         let planner = (!interval.is_zero())
-            .then(|| Planner::new(settings(), Hints::default(), &mut random).ok());
+            .then(|| Planner::new(settings, Hints::default(), &mut random).ok());
         Self {
             interval,
+            unwanted_ppm,
             planner: planner.flatten(),
             known: BTreeMap::new(),
             stage: Stage::Resting(Instant::default()),
@@ -127,17 +142,16 @@ impl Planning {
         let at = match self.stage {
             Stage::Resting(_) if self.left == 0 => return None,
             Stage::Resting(at) => at.max(self.not_before),
-            Stage::Learning { at, .. } | Stage::Planning { at } | Stage::Reading { at, .. } => at,
+            Stage::Learning { at, .. }
+            | Stage::Planning { at }
+            | Stage::Sharing { at, .. }
+            | Stage::Reading { at, .. } => at,
         };
         Some(at)
     }
 
     /// Does a slice; returns advice when there is some.
-    pub(super) fn step(
-        &mut self,
-        now: Instant,
-        registry: &Registry,
-    ) -> Option<BTreeMap<NodeId, Vec<GroupId>>> {
+    pub(super) fn step(&mut self, now: Instant, registry: &Registry) -> Option<Advice> {
         let at = now.after(PAUSE);
         let planner = self.planner.as_mut()?;
         let resting = Stage::Resting(now);
@@ -161,17 +175,30 @@ impl Planning {
             },
             Stage::Planning { .. } => match planner.step(SLICE) {
                 Progress::Busy(_) => Stage::Planning { at },
-                _ => Stage::Reading {
+                _ => Stage::Sharing {
+                    next: RegionId(0),
+                    at,
+                    advice: Advice {
+                        unwanted_ppm: self.unwanted_ppm,
+                        ..Advice::default()
+                    },
+                },
+            },
+            Stage::Sharing {
+                next, mut advice, ..
+            } => match share(planner, registry, next, &mut advice) {
+                Some(next) => Stage::Sharing { next, at, advice },
+                None => Stage::Reading {
                     next: NodeId(0),
                     at,
-                    residue: BTreeMap::new(),
+                    advice,
                 },
             },
             Stage::Reading {
-                next, mut residue, ..
-            } => match read(planner, registry, next, &mut residue) {
-                Some(next) => Stage::Reading { next, at, residue },
-                None => return Some(residue),
+                next, mut advice, ..
+            } => match read(planner, registry, next, &mut advice.residue) {
+                Some(next) => Stage::Reading { next, at, advice },
+                None => return Some(advice),
             },
         };
         None
@@ -231,6 +258,45 @@ fn forget(
         }
         there
     });
+}
+
+/// Reads which regions of the plan are merged; returns the first that is left.
+fn share(
+    planner: &Planner,
+    registry: &Registry,
+    first: RegionId,
+    advice: &mut Advice,
+) -> Option<RegionId> {
+    if advice.unwanted_ppm == 0 {
+        return None;
+    }
+    let limits = SharedLimits {
+        unwanted_ppm: advice.unwanted_ppm,
+        copies: COPIES_MAX,
+    };
+    let mut room = GROUPS_PER_SLICE;
+    for id in planner.regions_from(first) {
+        if room == 0 {
+            return Some(id);
+        }
+        let Some(shared) = planner.shared(id, limits) else {
+            room = room.saturating_sub(1);
+            continue;
+        };
+        room = room.saturating_sub(shared.members.len() * shared.groups.len());
+        let odd = |node: &NodeId| planner.odd_groups(*node);
+        let mut odd = shared.members.iter().flat_map(odd);
+        // What is odd in the whole system needs no merged region.
+        let plain = |group: GroupId| registry.receivers(group) <= RECEIVERS_MAX;
+        if shared.mixed || !odd.all(plain) {
+            advice.merged.push(PlannedRegion {
+                id: ClusterId(id.0),
+                members: shared.members,
+                groups: shared.groups,
+            });
+        }
+    }
+    None
 }
 
 /// Reads which groups of nodes are odd; returns the first node that is left.

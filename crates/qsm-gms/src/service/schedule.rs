@@ -95,9 +95,9 @@ impl Service {
         if self.planning.next_timeout().is_none_or(|at| at > now) {
             return;
         }
-        if let Some(residue) = self.planning.step(now, &self.registry) {
+        if let Some(advice) = self.planning.step(now, &self.registry) {
             self.stats.plans += 1;
-            self.command(now, Command::Advise { residue });
+            self.command(now, Command::Advise(advice));
         }
     }
 

@@ -1,0 +1,356 @@
+//! Nodes that a plan has share a region although their groups differ (R-VIEW-16).
+//!
+//! ```text
+//!   node 1: prices news         ─┐
+//!   node 2: prices news sport   ─┼─► merged region: prices news sport
+//!   node 3: prices      sport a ─┘      └─ private region of node 3: a
+//! ```
+//!
+//! A merged region has a union of groups, and each member receives those that it wants of them: its
+//! *share*. What it wants beside goes by its private region. The union grows when the plan says so,
+//! or when no more than the accepted share of deliveries is unwanted then; a group leaves it when
+//! nobody there wants it any more. So a group is never moved out of a region in which somebody goes
+//! on to receive it, and order holds (R-VIEW-7).
+
+use core::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use qsm_proto::Instant;
+use qsm_wire::membership::Member;
+use qsm_wire::{GroupId, NodeId, RegionId, ViewNumber};
+
+use super::Registry;
+use super::aim::{GroupSet, Places};
+use super::command::PlannedRegion;
+use super::draft::Draft;
+use super::groups::Group;
+use super::work::Work;
+use crate::plan::{MemberStay, Region};
+
+/// Parts of a whole that shares are counted in.
+const MILLION: u64 = 1_000_000;
+
+/// The number of a merged region in the plan; it keeps that while plans go on with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ClusterId(pub(crate) u32);
+
+/// Nodes that share a region by the plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Cluster {
+    /// Their region, once one of them is in it.
+    region: Option<RegionId>,
+    /// The groups that the plan gives it, ascending.
+    groups: Arc<[GroupId]>,
+}
+
+/// The merged regions of the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Clusters {
+    clusters: BTreeMap<ClusterId, Cluster>,
+    /// Deliveries of a million that may be unwanted.
+    unwanted_ppm: u32,
+}
+
+impl Clusters {
+    /// The region of a cluster, if there is one.
+    pub(super) fn region(&self, id: ClusterId) -> Option<RegionId> {
+        self.clusters.get(&id)?.region
+    }
+
+    /// A region has been made for a cluster.
+    pub(super) fn settle(&mut self, id: ClusterId, region: RegionId) {
+        if let Some(cluster) = self.clusters.get_mut(&id) {
+            cluster.region = Some(region);
+        }
+    }
+
+    /// A region is closed.
+    pub(super) fn close(&mut self, region: RegionId) {
+        let of_it = |cluster: &&mut Cluster| cluster.region == Some(region);
+        if let Some(cluster) = self.clusters.values_mut().find(of_it) {
+            cluster.region = None;
+        }
+    }
+
+    /// Whether so many unwanted deliveries are few enough among all.
+    fn accepts(&self, unwanted: u64, deliveries: u64) -> bool {
+        unwanted.saturating_mul(MILLION) <= deliveries.saturating_mul(u64::from(self.unwanted_ppm))
+    }
+}
+
+impl Registry {
+    /// The plan has these merged regions, and no others.
+    pub(super) fn merge(&mut self, regions: Vec<PlannedRegion>, unwanted_ppm: u32) {
+        self.clusters.unwanted_ppm = unwanted_ppm;
+        let mut former = core::mem::take(&mut self.clusters.clusters);
+        let mut members: BTreeMap<NodeId, ClusterId> = BTreeMap::new();
+        let mut changed: BTreeSet<ClusterId> = BTreeSet::new();
+        for planned in regions {
+            let received =
+                |group: &GroupId| self.groups.get(*group).is_some_and(Group::is_received);
+            let groups: Arc<[GroupId]> = planned.groups.into_iter().filter(received).collect();
+            let before = former.remove(&planned.id);
+            let region = before.as_ref().and_then(|cluster| cluster.region);
+            let region = region.filter(|id| self.goes_on(*id, &groups, &planned.members));
+            let cluster = Cluster { region, groups };
+            if before.as_ref() != Some(&cluster) {
+                changed.insert(planned.id);
+            }
+            members.extend(planned.members.into_iter().map(|node| (node, planned.id)));
+            self.clusters.clusters.insert(planned.id, cluster);
+        }
+        for (id, node) in &mut self.nodes {
+            let cluster = members.get(id).copied();
+            let moved = core::mem::replace(&mut node.aim.cluster, cluster) != cluster;
+            if moved || cluster.is_some_and(|cluster| changed.contains(&cluster)) {
+                self.work.push(Work::Place { node: *id });
+            }
+        }
+    }
+
+    /// Whether a merged region can become what the plan has: if not, all move to a new one, since no
+    /// group can be taken out of a region that somebody receives there.
+    fn goes_on(&self, id: RegionId, planned: &[GroupId], members: &[NodeId]) -> bool {
+        let Some(region) = self.regions.get(id) else {
+            return false;
+        };
+        let more = region
+            .groups
+            .iter()
+            .filter(|group| planned.binary_search(group).is_err());
+        let union: BTreeSet<GroupId> = more.chain(planned).copied().collect();
+        if union.len() == planned.len() {
+            return true;
+        }
+        let nodes = members.iter().filter_map(|node| self.nodes.get(node));
+        let (mut deliveries, mut wanted) = (0, 0);
+        for node in nodes {
+            deliveries += union.len() as u64;
+            let groups = node.aim.set.groups.iter();
+            wanted += groups.filter(|group| union.contains(group)).count() as u64;
+        }
+        self.clusters.accepts(deliveries - wanted, deliveries)
+    }
+
+    /// The cluster that a node is in, and its share of the groups there; `None`: it has none.
+    pub(super) fn share_of(&self, id: NodeId) -> Option<(ClusterId, GroupSet)> {
+        let aim = &self.nodes.get(&id)?.aim;
+        let id = aim.cluster?;
+        let cluster = self.clusters.clusters.get(&id)?;
+        let region = cluster.region.and_then(|region| self.regions.get(region));
+        let union = region.map_or(&cluster.groups, |region| &region.groups);
+        let own = aim.set.groups.iter().copied();
+        let own = own.filter(|group| union.binary_search(group).is_ok());
+        let share = GroupSet::new(&self.key, own);
+        (!share.groups.is_empty()).then_some((id, share))
+    }
+
+    /// Adds to merged regions what these nodes, which are to be placed, want beside, where that is
+    /// planned or few others would receive it for nothing.
+    /// Members that have them otherwise are to be placed as well.
+    pub(super) fn grow_regions(&mut self, placing: &mut BTreeSet<NodeId>, draft: &mut Draft) {
+        let mut missing: BTreeMap<ClusterId, BTreeSet<GroupId>> = BTreeMap::new();
+        for node in placing.iter().filter_map(|id| self.nodes.get(id)) {
+            let Some((id, region)) = node.aim.cluster.and_then(|id| {
+                let region = self.clusters.region(id)?;
+                Some((id, self.regions.get(region)?))
+            }) else {
+                continue;
+            };
+            let lacks = |group: &&GroupId| region.groups.binary_search(group).is_err();
+            let groups = node.aim.set.groups.iter().filter(lacks);
+            missing.entry(id).or_default().extend(groups);
+        }
+        for (cluster, groups) in missing {
+            let fresh = self.to_be_added(cluster, &groups);
+            if let Some(id) = self.clusters.region(cluster).filter(|_| !fresh.is_empty()) {
+                let present = self
+                    .regions
+                    .get(id)
+                    .map(|region| Arc::clone(&region.groups));
+                let present = present.unwrap_or_default();
+                let wants = |group: &GroupId, set: &GroupSet| set.contains(*group);
+                let concerned = self.nodes.iter().filter(|(_, node)| {
+                    let set = &node.aim.set;
+                    node.aim.cluster == Some(cluster) && fresh.iter().any(|it| wants(it, set))
+                });
+                placing.extend(concerned.map(|(node, _)| *node));
+                let both: BTreeSet<GroupId> = present.iter().copied().chain(fresh).collect();
+                let set = GroupSet::new(&self.key, both);
+                self.change_groups(id, &set, draft);
+            }
+        }
+    }
+
+    /// Those of these groups that a merged region is to have.
+    fn to_be_added(&self, id: ClusterId, groups: &BTreeSet<GroupId>) -> Vec<GroupId> {
+        let Some(cluster) = self.clusters.clusters.get(&id) else {
+            return Vec::new();
+        };
+        let region = cluster.region.and_then(|region| self.regions.get(region));
+        let Some(region) = region else {
+            return Vec::new();
+        };
+        let nodes = self.nodes.values();
+        let members: Vec<_> = nodes.filter(|node| node.aim.cluster == Some(id)).collect();
+        let size = members.len() as u64;
+        let wants = |group: GroupId| {
+            let want = members.iter().filter(|node| node.aim.set.contains(group));
+            want.count() as u64
+        };
+        let mut candidates: Vec<(Reverse<u64>, GroupId)> = Vec::new();
+        let mut added = Vec::new();
+        for group in groups.iter().copied() {
+            match cluster.groups.binary_search(&group) {
+                Ok(_) => added.push(group),
+                Err(_) => candidates.push((Reverse(wants(group)), group)),
+            }
+        }
+        candidates.sort_unstable();
+        let wanted = members.iter().map(|node| {
+            let own = node.aim.set.groups.iter();
+            own.filter(|group| region.groups.binary_search(group).is_ok())
+                .count() as u64
+        });
+        let planned = added.iter().map(|group| wants(*group));
+        let wanted = wanted.sum::<u64>() + planned.sum::<u64>();
+        let mut deliveries = size * (region.groups.len() + added.len()) as u64;
+        let mut unwanted = deliveries.saturating_sub(wanted);
+        for (Reverse(count), group) in candidates {
+            if self
+                .clusters
+                .accepts(unwanted + size - count, deliveries + size)
+            {
+                (unwanted, deliveries) = (unwanted + size - count, deliveries + size);
+                added.push(group);
+            }
+        }
+        added
+    }
+
+    /// Takes out of merged regions that change what nobody there receives any more, once nobody is
+    /// leaving (R-VIEW-10).
+    pub(super) fn shrink_regions(&mut self, draft: &mut Draft) {
+        let changing: Vec<RegionId> = draft.changes.keys().copied().collect();
+        for id in changing {
+            let region = self.regions.get(id);
+            let Some(region) = region.filter(|region| region.merged && region.active > 0) else {
+                continue;
+            };
+            let change = draft.change(id);
+            let stays =
+                |member: &Member| member.leaving() && !change.removed.contains(&member.origin);
+            if !change.leaving.is_empty() || region.members.iter().any(stays) {
+                continue;
+            }
+            let shares = region.stays.iter().filter(|(node, _)| {
+                let node = self.nodes.get(node);
+                node.is_some_and(|node| node.is_at_home(id))
+            });
+            let wanted: BTreeSet<GroupId> = shares
+                .flat_map(|(_, stay)| stay.groups.iter().copied())
+                .collect();
+            if wanted.len() < region.groups.len() {
+                let set = GroupSet::new(&self.key, wanted);
+                self.change_groups(id, &set, draft);
+            }
+        }
+    }
+
+    /// Makes the region that a node is to share: of exactly these groups, or of those of its cluster.
+    pub(super) fn create_home(
+        &mut self,
+        now: Instant,
+        places: &Places,
+        draft: &mut Draft,
+    ) -> RegionId {
+        let cluster = places
+            .cluster
+            .and_then(|id| Some((id, self.clusters.clusters.get(&id)?)));
+        let Some((cluster, groups)) =
+            cluster.map(|(id, cluster)| (id, Arc::clone(&cluster.groups)))
+        else {
+            return self.create_region(now, &places.home, None, draft);
+        };
+        let set = GroupSet::new(&self.key, groups.iter().copied());
+        let region = self.create_region(now, &set, None, draft);
+        self.regions.make_merged(region);
+        self.clusters.settle(cluster, region);
+        region
+    }
+
+    /// A node that enters a merged region has this share of its groups.
+    pub(super) fn begin_stay(
+        &mut self,
+        id: NodeId,
+        region: RegionId,
+        share: &GroupSet,
+        draft: &mut Draft,
+    ) {
+        let region_of = self.regions.get_mut(region);
+        if let Some(entry) = region_of.filter(|entry| entry.merged) {
+            let stay = MemberStay {
+                groups: Arc::clone(&share.groups),
+                since: BTreeMap::new(),
+            };
+            entry.stays.insert(id, stay);
+            draft.shares.insert((region, id));
+        }
+    }
+
+    /// A member of a merged region has another share of its groups from the next view on.
+    pub(super) fn change_share(
+        &mut self,
+        id: NodeId,
+        region: RegionId,
+        set: &GroupSet,
+        draft: &mut Draft,
+    ) {
+        let Some(entry) = self.regions.get_mut(region) else {
+            return;
+        };
+        let view = entry.next_view();
+        let Some(stay) = entry.stays.get_mut(&id) else {
+            return;
+        };
+        if stay.groups == set.groups {
+            return;
+        }
+        stay.change(view, Arc::clone(&set.groups));
+        // In that view what is new begins, and what nobody wants any more may go.
+        draft.change(region);
+        draft.checks.insert((region, id));
+        draft.shares.insert((region, id));
+    }
+}
+
+impl MemberStay {
+    /// These groups are received from this view on, but for those that are already.
+    fn change(&mut self, view: ViewNumber, groups: Arc<[GroupId]>) {
+        let has = |group: &GroupId| groups.binary_search(group).is_ok();
+        self.since.retain(|group, _| has(group));
+        let fresh = groups
+            .iter()
+            .filter(|group| self.groups.binary_search(group).is_err());
+        self.since.extend(fresh.map(|group| (*group, view)));
+        self.groups = groups;
+    }
+}
+
+impl Region {
+    /// Forgets what those received who are no members any more.
+    pub(super) fn forget_stays(&mut self) {
+        if self.merged {
+            let members = self.members.iter();
+            let members: BTreeSet<NodeId> = members.map(|member| member.origin.node).collect();
+            self.stays.retain(|node, _| members.contains(node));
+        }
+    }
+
+    /// The groups that a member receives in it.
+    pub(crate) fn groups_of(&self, node: NodeId) -> &Arc<[GroupId]> {
+        let stay = self.stays.get(&node);
+        stay.map_or(&self.groups, |stay| &stay.groups)
+    }
+}

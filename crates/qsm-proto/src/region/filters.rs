@@ -1,0 +1,169 @@
+//! Members of a region that do not receive all of its groups (R-VIEW-16).
+//!
+//! Such a member takes part in all else: it acknowledges and caches whatever is sent in the region,
+//! and passes over the messages of groups that it does not receive. A sender has to know so, to say
+//! truly who receives a group and who may lack a message.
+
+use std::collections::BTreeMap;
+
+use qsm_wire::membership::MemberFilter;
+use qsm_wire::{GroupId, Origin, ViewNumber};
+
+use super::Region;
+use super::served::Unserved;
+use crate::publication::Routes;
+use crate::unconfirmed::UnconfirmedNumbers;
+use crate::view::RegionView;
+
+/// Groups that members of a region do not receive, or not since they came.
+#[derive(Debug, Default)]
+pub(super) struct Filters {
+    members: BTreeMap<Origin, MemberFilter>,
+}
+
+impl Filters {
+    /// Takes the membership service's word; `whole`: nothing else holds any more.
+    fn take(&mut self, whole: bool, members: Vec<MemberFilter>) {
+        if whole {
+            self.members.clear();
+        }
+        for filter in members {
+            if filter.unwanted.is_empty() && filter.since.is_empty() {
+                self.members.remove(&filter.origin);
+            } else {
+                self.members.insert(filter.origin, filter);
+            }
+        }
+    }
+
+    /// Forgets those who are no members of this view.
+    fn retain(&mut self, view: &RegionView) {
+        self.members
+            .retain(|origin, _| view.index_of(*origin).is_some());
+    }
+
+    /// Every member receives all groups.
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Whether a member receives a group.
+    pub(super) fn takes(&self, member: Origin, group: GroupId) -> bool {
+        let filter = self.members.get(&member);
+        filter.is_none_or(|filter| filter.unwanted.binary_search(&group).is_err())
+    }
+
+    /// The first view in which a member receives each group that it has not received since it came.
+    fn starts(&self, member: Origin) -> BTreeMap<GroupId, ViewNumber> {
+        let filter = self.members.get(&member).into_iter();
+        let starts = filter.flat_map(|filter| &filter.since);
+        starts.map(|start| (start.group, start.view)).collect()
+    }
+}
+
+impl Region {
+    /// Takes the membership service's word who receives what. `me` is this node.
+    pub(super) fn take_filters(&mut self, me: Origin, whole: bool, members: Vec<MemberFilter>) {
+        let own = whole || members.iter().any(|filter| filter.origin == me);
+        self.filters.take(whole, members);
+        self.filters.retain(self.history.newest());
+        if own {
+            self.history.set_starts(self.filters.starts(me));
+        }
+    }
+
+    /// All members receive all groups from now on. What this node has not received since it came it
+    /// still has from that view on.
+    pub(super) fn clear_filters(&mut self) {
+        self.filters = Filters::default();
+    }
+
+    /// Whether a member does not receive all groups, or has not since it came.
+    pub(super) fn has_filter(&self, member: Origin) -> bool {
+        self.filters.members.contains_key(&member)
+    }
+
+    /// Its groups that this node receives, if it is a receiver; ascending.
+    pub(crate) fn received(&self) -> impl Iterator<Item = GroupId> + '_ {
+        let me = self.history.owner();
+        let groups = self.groups.iter().copied();
+        groups.filter(move |group| self.filters.takes(me, *group))
+    }
+
+    /// Whether this node receives this group here, if it is a receiver.
+    pub(crate) fn receives(&self, group: GroupId) -> bool {
+        self.groups.binary_search(&group).is_ok() && self.filters.takes(self.history.owner(), group)
+    }
+
+    /// Whether a member receives a group of the region, as far as this node has to know.
+    #[must_use]
+    pub fn takes(&self, member: Origin, group: GroupId) -> bool {
+        self.filters.takes(member, group)
+    }
+
+    /// Whether a member that is not leaving receives one of the messages of this node that are not
+    /// known to have arrived. If not, who has yet to acknowledge them is no receiver of any.
+    #[must_use]
+    pub fn awaits_receivers(&self) -> bool {
+        let Some(stream) = self.sender.as_ref().filter(|_| !self.filters.is_empty()) else {
+            return true;
+        };
+        let (view, me) = (self.history.newest(), self.history.owner());
+        let members = view.members().iter();
+        let others = members.filter(|member| !member.leaving() && member.origin != me);
+        let others: Vec<Origin> = others.map(|member| member.origin).collect();
+        let mut messages = stream.unstable(0, u64::MAX);
+        messages.any(|(group, _)| others.iter().any(|other| self.takes(*other, group)))
+    }
+
+    /// Messages of this node in packets above `after`, up to `upto`, that a member receives.
+    pub(super) fn owed_in(
+        &self,
+        member: Origin,
+        (after, upto): (u64, u64),
+        routes: &Routes,
+    ) -> UnconfirmedNumbers {
+        let mut numbers = UnconfirmedNumbers::default();
+        let Some(stream) = &self.sender else {
+            return numbers;
+        };
+        let starts = self.filters.starts(member);
+        numbers.add_kept_of(stream, after, upto, routes, |group| {
+            self.takes(member, group) && !starts.contains_key(&group)
+        });
+        for (group, view) in starts {
+            let before = stream.last_before(view).unwrap_or(0);
+            numbers.add_kept_of(stream, after.max(before), upto, routes, |other| {
+                other == group && self.takes(member, group)
+            });
+        }
+        numbers
+    }
+
+    /// Receivers that vanished, with the messages that each is not known to have; those who receive
+    /// all groups together.
+    pub(super) fn unserved_messages(
+        &self,
+        unserved: &Unserved,
+        routes: &Routes,
+    ) -> Vec<(Vec<Origin>, UnconfirmedNumbers)> {
+        let range = (unserved.after, unserved.upto);
+        let filtered = |origin: &Origin| self.filters.members.contains_key(origin);
+        let (some, all): (Vec<Origin>, Vec<Origin>) =
+            unserved.receivers.iter().copied().partition(filtered);
+        let named = |receivers: Vec<Origin>| {
+            let first = *receivers.first()?;
+            let mut released = unserved.released.clone();
+            released.retain(|group| self.takes(first, group));
+            let mut numbers = UnconfirmedNumbers::default();
+            numbers.add_low(released, routes);
+            numbers.extend(self.owed_in(first, range, routes));
+            Some((receivers, numbers))
+        };
+        let each = some.into_iter().map(|origin| vec![origin]);
+        core::iter::once(all)
+            .chain(each)
+            .filter_map(named)
+            .collect()
+    }
+}
