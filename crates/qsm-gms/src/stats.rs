@@ -12,6 +12,10 @@ qsm_metrics::metrics! {
         regions_created: counter(regions),
         /// Of these, private ones, for groups that one node alone receives.
         regions_private: counter(regions),
+        /// Of these, merged ones, of nodes whose groups differ.
+        regions_merged: counter(regions),
+        /// Members of merged regions that receive other groups there than before.
+        shares_changed: counter(nodes),
         /// Regions whose groups were replaced while their address stayed.
         regions_regrouped: counter(regions),
         /// Plans of which groups go by private regions although several nodes have them.

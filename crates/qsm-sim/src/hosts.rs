@@ -149,6 +149,7 @@ impl SimOptions {
                 _ => self.slow_after,
             },
             plan_interval: self.plan_interval,
+            plan_unwanted_ppm: self.plan_unwanted_ppm,
             silence_heartbeats: self.patience.heartbeats,
             probes: match self.mischief {
                 Mischief::SilenceIgnored => u32::MAX,

@@ -175,6 +175,7 @@ impl Machine {
         let members = self.regions_of(group).flat_map(|region| {
             let view = region.view();
             let there = view.members().iter().filter(|member| !member.leaving());
+            let there = there.filter(move |member| region.takes(member.origin, group));
             there.map(move |member| (member.origin, region.id(), view.number()))
         });
         members.collect()

@@ -60,6 +60,8 @@ pub struct SimOptions {
     pub slow_after: Duration,
     /// Least time between two plans of a service; 0: it makes none.
     pub plan_interval: Duration,
+    /// Deliveries of a million that may be unwanted by a plan (R-VIEW-16).
+    pub plan_unwanted_ppm: u32,
     /// Hosts whose process has died say so to who probes it.
     pub refusals: bool,
     /// How regions are cut.
@@ -112,6 +114,7 @@ impl SimOptions {
             gone_after: Duration::ZERO,
             slow_after: Duration::ZERO,
             plan_interval: Duration::ZERO,
+            plan_unwanted_ppm: 0,
             refusals: false,
             layout: Layout::default(),
             costs: None,

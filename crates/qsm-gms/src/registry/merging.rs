@@ -277,6 +277,7 @@ impl Registry {
         let region = self.create_region(now, &set, None, draft);
         self.regions.make_merged(region);
         self.clusters.settle(cluster, region);
+        self.stats.regions_merged += 1;
         region
     }
 
@@ -318,6 +319,7 @@ impl Registry {
             return;
         }
         stay.change(view, Arc::clone(&set.groups));
+        self.stats.shares_changed += 1;
         // In that view what is new begins, and what nobody wants any more may go.
         draft.change(region);
         draft.checks.insert((region, id));

@@ -2,6 +2,7 @@
 
 mod dice;
 mod faults;
+mod merging;
 mod residue;
 mod slowness;
 
@@ -15,6 +16,7 @@ use qsm_wire::membership::Role;
 
 use self::dice::Dice;
 use self::faults::{add_filters, add_pauses, faults};
+use self::merging::add_merging;
 use self::residue::add_residue;
 use self::slowness::slow_down;
 use crate::content::Sizes;
@@ -77,6 +79,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         gone_after: *pauses.pick(&[Duration::ZERO, SHORT_GONE, LONG_GONE, LONG_GONE]),
         slow_after: Duration::ZERO,
         plan_interval: Duration::ZERO,
+        plan_unwanted_ppm: 0,
         refusals: pauses.one_in(2),
         costs: None,
         layout: Layout {
@@ -89,7 +92,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         mischief: Mischief::None,
         groups,
     };
-    add_residue(slow_down(options, sizes), sizes)
+    add_merging(add_residue(slow_down(options, sizes), sizes), sizes)
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 33] = [
+const VERBS: [(&str, Verb); 34] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -96,6 +96,7 @@ const VERBS: [(&str, Verb); 33] = [
     ("gone-after", Verb::GoneAfter),
     ("slow-after", Verb::SlowAfter),
     ("plan-every", Verb::PlanEvery),
+    ("plan-unwanted", Verb::PlanUnwanted),
     ("refusals", Verb::Switch(|options| options.refusals = true)),
     ("budget", Verb::Budget),
     (
@@ -148,6 +149,7 @@ enum Verb {
     GoneAfter,
     SlowAfter,
     PlanEvery,
+    PlanUnwanted,
     Budget,
     RateMax,
     BatchDelay,
@@ -211,6 +213,7 @@ impl Reader {
             Verb::Retention => options.limits.retention_bytes = words.number("bytes")?,
             Verb::SlowAfter => options.slow_after = words.time("the time")?,
             Verb::PlanEvery => options.plan_interval = words.time("the time")?,
+            Verb::PlanUnwanted => options.plan_unwanted_ppm = words.percent("a share")?,
             Verb::GoneAfter => options.gone_after = words.time("the silence")?,
             Verb::Budget => {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;

@@ -175,6 +175,9 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     if !options.plan_interval.is_zero() {
         writeln!(out, "plan-every {}", Time(options.plan_interval))?;
     }
+    if options.plan_unwanted_ppm > 0 {
+        writeln!(out, "plan-unwanted {}", Percent(options.plan_unwanted_ppm))?;
+    }
     if !options.slow_after.is_zero() {
         writeln!(out, "slow-after {}", Time(options.slow_after))?;
     }
