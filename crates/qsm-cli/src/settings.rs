@@ -23,7 +23,7 @@ const COMMANDS: [&str; 9] = [
 ];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "cluster",
     "cores",
     "data-port",
@@ -37,6 +37,7 @@ const KEYS: [&str; 17] = [
     "no-embedded-gms",
     "payload-checksums",
     "plan-every",
+    "plan-unwanted",
     "receive-buffer",
     "retention",
     "service",

@@ -535,6 +535,27 @@ mod tests {
         assert_eq!(answers(&history), [true, true]);
     }
 
+    // Rule R-VIEW-16.
+    #[test]
+    fn a_group_that_is_taken_up_within_a_stay_begins_with_its_view() {
+        let mut history = History::new(origin(1), view(1, &[(1, false), (2, false)]));
+        history.push(view(4, &[(1, false), (2, false)]));
+        let (group, other) = (GroupId(7), GroupId(8));
+        let over = |history: &History, group| {
+            [3, 4, 5].map(|view| history.gave_up(ViewNumber(view), group))
+        };
+        history.set_starts(BTreeMap::from([(group, ViewNumber(4))]));
+        assert_eq!(over(&history, group), [true, false, false]);
+        assert_eq!(over(&history, other), [false; 3]);
+        // Given up and taken up again, by a later view than that which this node knows first.
+        history.give_up(group);
+        assert_eq!(over(&history, group), [true; 3]);
+        history.set_starts(BTreeMap::from([(group, ViewNumber(5))]));
+        history.push(view(6, &[(1, false), (2, false)]));
+        history.take_up(|taken| taken == group);
+        assert_eq!(over(&history, group), [true, true, false]);
+    }
+
     // Rule R-VIEW-9.
     #[test]
     fn a_node_that_missed_a_view_caches_and_answers_for_all_its_packets() {

@@ -166,6 +166,9 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     if let Some(interval) = network.plan_every {
         builder = builder.plan_every(interval);
     }
+    if let Some(ppm) = network.plan_unwanted {
+        builder = builder.plan_unwanted(f64::from(ppm) / 1e6);
+    }
     Ok(builder.start()?)
 }
 

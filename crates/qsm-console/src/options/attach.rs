@@ -56,6 +56,7 @@ mod tests {
             "--gone-after 5",
             "--slow-after 5",
             "--plan-every 5",
+            "--plan-unwanted 5",
             "--loss 1",
             "--embedded-gms",
             "--no-embedded-gms",

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use qsm::{ChannelOptions, DATA_PORT, Family};
 
 use super::address::Place;
-use super::quantity::seconds;
+use super::quantity::{loss_ppm, seconds};
 use crate::log::LogOptions;
 
 /// Help of `--discovery`: in a doc comment the address would be taken for a link.
@@ -61,6 +61,11 @@ pub struct NetworkOptions {
     /// service, and all nodes that may run one [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub plan_every: Option<Duration>,
+    /// Share of the deliveries in a region that its members may not want, percent: nodes with similar
+    /// groups then share a region by the same plans, and drop what they do not want. Likewise
+    /// [default: 0]
+    #[arg(long, value_name = "PERCENT", value_parser = loss_ppm)]
+    pub plan_unwanted: Option<u32>,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,

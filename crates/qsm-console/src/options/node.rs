@@ -199,6 +199,9 @@ impl NodeOptions {
         if let Some(interval) = self.network.plan_every {
             builder = builder.plan_every(interval);
         }
+        if let Some(ppm) = self.network.plan_unwanted {
+            builder = builder.plan_unwanted(f64::from(ppm) / 1e6);
+        }
         if let Some(bytes) = self.retention {
             builder = builder.retention_bytes(bytes);
         }

@@ -167,3 +167,52 @@ impl Region {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use qsm_wire::membership::GroupStart;
+    use qsm_wire::{Incarnation, NodeId};
+
+    use super::*;
+
+    fn origin(node: u64) -> Origin {
+        Origin {
+            node: NodeId(node),
+            incarnation: Incarnation(1),
+        }
+    }
+
+    fn filter(node: u64, unwanted: &[u32], since: &[(u32, u32)]) -> MemberFilter {
+        let since = since.iter().map(|(group, view)| GroupStart {
+            group: GroupId(*group),
+            view: ViewNumber(*view),
+        });
+        MemberFilter {
+            origin: origin(node),
+            unwanted: unwanted.iter().copied().map(GroupId).collect(),
+            since: since.collect(),
+        }
+    }
+
+    // Rule R-VIEW-16.
+    #[test]
+    fn a_word_on_one_member_replaces_the_one_before_and_a_whole_word_all() {
+        let mut filters = Filters::default();
+        let takes = |filters: &Filters| {
+            [(1, 7), (1, 8), (2, 7)]
+                .map(|(node, group)| filters.takes(origin(node), GroupId(group)))
+        };
+        assert_eq!(takes(&filters), [true, true, true]);
+        let both = vec![filter(1, &[7, 8], &[]), filter(2, &[7], &[])];
+        filters.take(true, both);
+        assert_eq!(takes(&filters), [false, false, false]);
+        filters.take(false, vec![filter(1, &[8], &[(7, 5)])]);
+        assert_eq!(takes(&filters), [true, false, false]);
+        let starts = BTreeMap::from([(GroupId(7), ViewNumber(5))]);
+        assert_eq!(filters.starts(origin(1)), starts);
+        filters.take(false, vec![filter(1, &[], &[])]);
+        assert_eq!(takes(&filters), [true, true, false]);
+        filters.take(true, vec![filter(1, &[7], &[])]);
+        assert_eq!(takes(&filters), [false, true, true]);
+    }
+}

@@ -6,6 +6,7 @@ use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
 use qsm_wire::Coverage;
 
+use super::service::share_ppm;
 use crate::handoff::gate::GateLimits;
 use crate::runtime::network::{ChannelOptions, NetworkOptions, plain};
 use crate::runtime::settings::{Embedded, NodeSettings, RecordingSettings};
@@ -53,6 +54,7 @@ impl Builder {
             gone_after: None,
             slow_after: None,
             plan_every: None,
+            plan_unwanted_ppm: 0,
             datagram_bytes: None,
             coverage: Coverage::Head,
             layout: Layout::default(),
@@ -137,6 +139,13 @@ impl Builder {
     /// [`ServiceBuilder::plan_every`](crate::ServiceBuilder::plan_every).
     pub fn plan_every(mut self, interval: Duration) -> Self {
         self.settings.plan_every = Some(interval);
+        self
+    }
+
+    /// Share of the deliveries in a region that its members may not want, if this node embeds the
+    /// service, as [`ServiceBuilder::plan_unwanted`](crate::ServiceBuilder::plan_unwanted).
+    pub fn plan_unwanted(mut self, share: f64) -> Self {
+        self.settings.plan_unwanted_ppm = share_ppm(share);
         self
     }
 

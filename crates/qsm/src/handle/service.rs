@@ -33,6 +33,7 @@ impl ServiceBuilder {
             gone_after: None,
             slow_after: None,
             plan_every: None,
+            plan_unwanted_ppm: 0,
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -98,6 +99,15 @@ impl ServiceBuilder {
     /// none, and only a group of one node does not divide that node from others.
     pub fn plan_every(mut self, interval: Duration) -> Self {
         self.settings.plan_every = Some(interval);
+        self
+    }
+
+    /// Share of the deliveries in a region, 0 to 1, that its members may not want and drop: nodes
+    /// with similar groups then share a region where that costs less, by the same plans. Each group
+    /// counts as having as many messages, since rates are not known. 0 if not given: regions are of
+    /// nodes with the same groups, but for those of a few nodes. What is beyond 0 and 1 counts as these.
+    pub fn plan_unwanted(mut self, share: f64) -> Self {
+        self.settings.plan_unwanted_ppm = share_ppm(share);
         self
     }
 
@@ -229,4 +239,10 @@ impl fmt::Debug for Service {
             .field("address", &self.running.address())
             .finish_non_exhaustive()
     }
+}
+
+/// A share in parts of a million.
+pub(super) fn share_ppm(share: f64) -> u32 {
+    // Between 0 and a million; what is no number is 0.
+    (share.clamp(0.0, 1.0) * 1e6).round() as u32
 }

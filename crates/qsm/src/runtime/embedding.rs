@@ -21,6 +21,7 @@ pub(crate) struct Embedding {
     gone_after: Option<Duration>,
     slow_after: Option<Duration>,
     plan_every: Option<Duration>,
+    plan_unwanted_ppm: u32,
     /// Where its thread is to run, if that is not where this one does.
     affinity: Option<Affinity>,
     service: Option<RunningService>,
@@ -44,6 +45,7 @@ impl Embedding {
             gone_after: settings.gone_after,
             slow_after: settings.slow_after,
             plan_every: settings.plan_every,
+            plan_unwanted_ppm: settings.plan_unwanted_ppm,
             affinity: settings.threads.affinity_of_others(),
             service: None,
         }
@@ -78,6 +80,7 @@ impl Embedding {
             gone_after: self.gone_after,
             slow_after: self.slow_after,
             plan_every: self.plan_every,
+            plan_unwanted_ppm: self.plan_unwanted_ppm,
             on_yield: Some(Box::new(yielded)),
             on_move: Some(Box::new(moved)),
             ..ServiceSettings::embedded(&self.network, &self.cluster, self.channels)

@@ -131,6 +131,7 @@ pub(crate) struct ServiceSettings {
     pub(crate) gone_after: Option<Duration>,
     pub(crate) slow_after: Option<Duration>,
     pub(crate) plan_every: Option<Duration>,
+    pub(crate) plan_unwanted_ppm: u32,
     /// Where its thread runs; where the calling one does if `None`.
     pub(crate) affinity: Option<Affinity>,
     /// To be called when an embedded service has given way to another one.
@@ -159,6 +160,7 @@ impl ServiceSettings {
             gone_after: None,
             slow_after: None,
             plan_every: None,
+            plan_unwanted_ppm: 0,
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -197,6 +199,7 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
     if let Some(interval) = settings.plan_every {
         config.plan_interval = interval;
     }
+    config.plan_unwanted_ppm = settings.plan_unwanted_ppm;
     let clock = Clock::start();
     let machine = qsm_gms::Service::new(config.clone(), Seed(random()), clock.now())
         .map_err(StartError::Service)?;

@@ -68,6 +68,8 @@ pub(crate) struct NodeSettings {
     pub(crate) slow_after: Option<Duration>,
     /// Likewise.
     pub(crate) plan_every: Option<Duration>,
+    /// Likewise.
+    pub(crate) plan_unwanted_ppm: u32,
     pub(crate) datagram_bytes: Option<usize>,
     pub(crate) coverage: Coverage,
     pub(crate) layout: Layout,
