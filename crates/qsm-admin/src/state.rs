@@ -78,6 +78,9 @@ pub struct MemberState {
     pub away: Option<String>,
     /// The way by which it gets what the node sends.
     pub reached: Reach,
+    /// It passes over messages of this group, as a publisher knows: the region has similar nodes.
+    #[serde(default)]
+    pub drops: bool,
 }
 
 /// Way by which a member is reached.

@@ -62,6 +62,8 @@ pub struct MemberAccount {
     pub member: Member,
     /// The way by which it gets what this node sends.
     pub reached: Reached,
+    /// It passes over messages of this group, as a publisher knows (R-VIEW-16).
+    pub drops: bool,
 }
 
 /// Way by which a member gets what a node sends to all of a region.
@@ -117,8 +119,9 @@ pub struct ReceivingAccount {
 }
 
 impl RegionAccount {
-    /// `multicasts`: the node `me`, whose account this is, does so.
-    pub(crate) fn new(region: &Region, me: Origin, multicasts: bool, now: Instant) -> Self {
+    /// Of a region that has a group. `multicasts`: the node whose account this is does so.
+    pub(crate) fn new(region: &Region, group: GroupId, multicasts: bool, now: Instant) -> Self {
+        let me = region.history().owner();
         let view = region.view();
         let reached = |member: &Member| match view.path() {
             _ if member.origin == me => Reached::Itself,
@@ -130,6 +133,7 @@ impl RegionAccount {
         let members = view.members().iter().map(|member| MemberAccount {
             member: *member,
             reached: reached(member),
+            drops: !region.takes(member.origin, group),
         });
         let leader = view.leader().and_then(|at| view.member(at));
         Self {

@@ -97,14 +97,14 @@ impl Endpoint {
             published_to.contains(&region.id()) || receives && region.receives(group)
         };
         let regions = self.regions().filter(of_group);
-        let (me, multicasts) = (self.node.origin, self.node.config.multicast);
+        let multicasts = self.node.config.multicast;
         Some(GroupAccount {
             group,
             publishes,
             published: routes.next_number(group) - 1,
             receives,
             regions: regions
-                .map(|region| RegionAccount::new(region, me, multicasts, now))
+                .map(|region| RegionAccount::new(region, group, multicasts, now))
                 .collect(),
         })
     }

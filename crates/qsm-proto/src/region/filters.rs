@@ -12,6 +12,7 @@ use qsm_wire::{GroupId, Origin, ViewNumber};
 use super::Region;
 use super::served::Unserved;
 use crate::publication::Routes;
+use crate::send::SendStream;
 use crate::unconfirmed::UnconfirmedNumbers;
 use crate::view::RegionView;
 
@@ -110,10 +111,23 @@ impl Region {
         };
         let (view, me) = (self.history.newest(), self.history.owner());
         let members = view.members().iter();
-        let others = members.filter(|member| !member.leaving() && member.origin != me);
-        let others: Vec<Origin> = others.map(|member| member.origin).collect();
-        let mut messages = stream.unstable(0, u64::MAX);
-        messages.any(|(group, _)| others.iter().any(|other| self.takes(*other, group)))
+        let mut others = members.filter(|member| !member.leaving() && member.origin != me);
+        others.any(|member| self.is_owed(member.origin, stream))
+    }
+
+    /// Whether a member receives one of these messages that are not known to have arrived.
+    fn is_owed(&self, member: Origin, stream: &SendStream) -> bool {
+        let starts = self.filters.starts(member);
+        let mut all = stream.unstable(0, u64::MAX);
+        let mut late = starts
+            .iter()
+            .filter(|(group, _)| self.takes(member, **group));
+        all.any(|(group, _)| self.takes(member, group) && !starts.contains_key(&group))
+            || late.any(|(group, view)| {
+                let before = stream.last_before(*view).unwrap_or(0);
+                let mut since = stream.unstable(before, u64::MAX);
+                since.any(|(other, _)| other == *group)
+            })
     }
 
     /// Messages of this node in packets above `after`, up to `upto`, that a member receives.
@@ -170,10 +184,16 @@ impl Region {
 
 #[cfg(test)]
 mod tests {
-    use qsm_wire::membership::GroupStart;
-    use qsm_wire::{Incarnation, NodeId};
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+
+    use qsm_wire::membership::{GroupStart, Member};
+    use qsm_wire::{ChannelId, Header, Incarnation, NodeId, RegionId, StreamId};
 
     use super::*;
+    use crate::send::{BlockPool, Message, SendConfig};
+    use crate::view::Layout;
+    use crate::{Config, Instant};
 
     fn origin(node: u64) -> Origin {
         Origin {
@@ -192,6 +212,82 @@ mod tests {
             unwanted: unwanted.iter().copied().map(GroupId).collect(),
             since: since.collect(),
         }
+    }
+
+    /// A region of this node, 1, and two others; and messages of node 1 to these groups, a packet each.
+    fn sending(groups: &[u32]) -> Region {
+        let config = Config::new(NodeId(1), SocketAddr::from(([127, 0, 0, 1], 1)));
+        let members = [1, 2, 3].map(|node| Member {
+            origin: origin(node),
+            address: config.address,
+            joined: ViewNumber(1),
+            left: None,
+            away: None,
+        });
+        let channel = (ChannelId(9), SocketAddr::from(([239, 0, 0, 1], 7)));
+        let (region, layout) = (RegionId(1), Layout::default());
+        let view = RegionView::new(region, ViewNumber(1), channel, members.to_vec(), layout);
+        let mut region = Region::new(&config, origin(1), Arc::new(view));
+        let id = StreamId {
+            origin: origin(1),
+            channel: ChannelId(9),
+        };
+        let header = Header {
+            origin: origin(1),
+            ..Header::default()
+        };
+        let mut stream = SendStream::new(SendConfig::new(&config), header, id, ViewNumber(1));
+        let mut pool = BlockPool::new(1 << 20, 1 << 20);
+        for group in groups {
+            let message = Message {
+                group: GroupId(*group),
+                number: 1,
+                payload: &[1; 1200],
+            };
+            stream.push(Instant(1), &mut pool, message).unwrap();
+        }
+        region.sender = Some(stream);
+        region
+    }
+
+    // Rule R-VIEW-16.
+    #[test]
+    fn a_receiver_lacks_what_it_receives_and_nobody_else_is_waited_for() {
+        let mut region = sending(&[7]);
+        let name = |group: GroupId| Some(Arc::from(group.0.to_string()));
+        let lacking = |region: &Region| {
+            let all = region
+                .lacking(origin(1), &Routes::default(), &name)
+                .into_iter();
+            let all = all.map(|one| (one.receivers, one.messages.len()));
+            all.collect::<Vec<_>>()
+        };
+        let both = vec![origin(2), origin(3)];
+        assert_eq!(lacking(&region), [(both, 1)]);
+        region.take_filters(origin(1), true, vec![filter(2, &[7], &[])]);
+        assert_eq!(lacking(&region), [(vec![origin(3)], 1)]);
+        assert!(region.awaits_receivers());
+        region.take_filters(origin(1), false, vec![filter(3, &[7], &[])]);
+        assert_eq!(lacking(&region), []);
+        assert!(!region.awaits_receivers());
+
+        let stream = region.sender.as_mut().unwrap();
+        stream.open_view(Instant(2), ViewNumber(2));
+        region.take_filters(origin(1), false, vec![filter(3, &[], &[(7, 2)])]);
+        assert_eq!(
+            lacking(&region),
+            [],
+            "it receives what is sent from view 2 on"
+        );
+        assert!(!region.awaits_receivers());
+
+        // Of two groups, each lacks its own.
+        let mut region = sending(&[7, 8]);
+        let filters = vec![filter(2, &[7], &[]), filter(3, &[8], &[(7, 2)])];
+        region.take_filters(origin(1), true, filters);
+        // Node 3 has group 7 from view 2 on.
+        assert_eq!(lacking(&region), [(vec![origin(2)], 1)]);
+        assert!(region.awaits_receivers());
     }
 
     // Rule R-VIEW-16.

@@ -90,6 +90,7 @@ fn member_state(account: &MemberAccount, names: &Names) -> MemberState {
             Reached::NoMulticast => Reach::NoMulticast,
             _ => Reach::Multicast,
         },
+        drops: account.drops,
     }
 }
 

@@ -149,6 +149,7 @@ fn state(member: &MemberState) -> String {
     match (&member.away, member.leaving) {
         (Some(reason), _) => format!("away: {reason}"),
         (None, true) => "leaving: it has not got everything sent before yet".to_owned(),
+        (None, false) if member.drops => "live, and drops messages of this group".to_owned(),
         (None, false) => "live".to_owned(),
     }
 }
@@ -190,6 +191,7 @@ mod tests {
             leaving: false,
             away: None,
             reached,
+            drops: false,
         }
     }
 
