@@ -60,7 +60,15 @@ const GROUP_REPORT: &[Field] = &[
 ];
 const A_GROUP_REPORT: Field = Field::new("group_report", Shape::Record(GROUP_REPORT), "a group");
 
-const REGION_REPORT: &[Field] = &[REGION, VIEW, CHANNEL, ADDRESS, MEMBERS, GROUPS];
+const REGION_REPORT: &[Field] = &[
+    REGION,
+    VIEW,
+    CHANNEL,
+    ADDRESS,
+    MEMBERS,
+    GROUPS,
+    flag("merged", "its members have different groups"),
+];
 const A_REGION_REPORT: Field =
     Field::new("region_report", Shape::Record(REGION_REPORT), "a region");
 

@@ -112,6 +112,7 @@ impl History {
                 self.left = left;
             }
             (Some((joined, left)), _) if !stayed => {
+                self.starts.clear();
                 self.joined = Some(joined);
                 self.left = left;
             }
@@ -263,10 +264,12 @@ impl History {
             || number < self.last_start && before(&self.starts)
     }
 
-    /// This node receives these groups from these views on, and has joined before.
-    pub fn set_starts(&mut self, starts: BTreeMap<GroupId, ViewNumber>) {
-        self.last_start = starts.values().copied().max().unwrap_or_default();
-        self.starts = starts;
+    /// This node receives these groups from these views on, and has joined before. What it has
+    /// received so before is so still, also if another service does not know of it.
+    pub fn add_starts(&mut self, starts: BTreeMap<GroupId, ViewNumber>) {
+        let last = starts.values().copied().max();
+        self.last_start = self.last_start.max(last.unwrap_or_default());
+        self.starts.extend(starts);
     }
 
     /// Whether this node must cache that packet of that view.
@@ -544,13 +547,13 @@ mod tests {
         let over = |history: &History, group| {
             [3, 4, 5].map(|view| history.gave_up(ViewNumber(view), group))
         };
-        history.set_starts(BTreeMap::from([(group, ViewNumber(4))]));
+        history.add_starts(BTreeMap::from([(group, ViewNumber(4))]));
         assert_eq!(over(&history, group), [true, false, false]);
         assert_eq!(over(&history, other), [false; 3]);
         // Given up and taken up again, by a later view than that which this node knows first.
         history.give_up(group);
         assert_eq!(over(&history, group), [true; 3]);
-        history.set_starts(BTreeMap::from([(group, ViewNumber(5))]));
+        history.add_starts(BTreeMap::from([(group, ViewNumber(5))]));
         history.push(view(6, &[(1, false), (2, false)]));
         history.take_up(|taken| taken == group);
         assert_eq!(over(&history, group), [true, true, false]);

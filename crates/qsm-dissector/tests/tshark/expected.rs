@@ -479,6 +479,7 @@ fn of_region_report(sheet: &mut Sheet, report: &RegionReport) {
     for group in &report.groups {
         sheet.put("group", group);
     }
+    sheet.flag("merged", report.merged);
 }
 
 fn of_members(sheet: &mut Sheet, members: &[Member]) {
@@ -663,7 +664,7 @@ fn of_update(sheet: &mut Sheet, update: &Update) {
         } => {
             sheet.put("update", 9);
             sheet.put("region", region);
-            sheet.put("whole", u8::from(*whole));
+            sheet.flag("whole", *whole);
             members.iter().for_each(|member| of_filter(sheet, member));
         }
         other => panic!("{other:?} is compared nowhere"),

@@ -68,7 +68,8 @@ impl Registry {
         });
         let members_told: Vec<MemberFilter> = filters.collect();
         let whole = members.is_none();
-        if !members_told.is_empty() {
+        // A whole word says that the region is merged, whatever it names.
+        if whole || !members_told.is_empty() {
             draft
                 .updates_of(told.origin.node)
                 .filters

@@ -52,6 +52,13 @@ pub(super) struct Clusters {
     unwanted_ppm: u32,
 }
 
+impl ClusterId {
+    /// That of a merged region of a former service: no plan gives such numbers.
+    fn of_former(region: RegionId) -> Self {
+        Self(region.0 | 1 << 31)
+    }
+}
+
 impl Clusters {
     /// The region of a cluster, if there is one.
     pub(super) fn region(&self, id: ClusterId) -> Option<RegionId> {
@@ -91,6 +98,7 @@ impl Registry {
                 |group: &GroupId| self.groups.get(*group).is_some_and(Group::is_received);
             let groups: Arc<[GroupId]> = planned.groups.into_iter().filter(received).collect();
             let before = former.remove(&planned.id);
+            let before = before.or_else(|| self.take_similar(&mut former, &planned.members));
             let region = before.as_ref().and_then(|cluster| cluster.region);
             let region = region.filter(|id| self.goes_on(*id, &groups, &planned.members));
             let cluster = Cluster { region, groups };
@@ -105,6 +113,86 @@ impl Registry {
             let moved = core::mem::replace(&mut node.aim.cluster, cluster) != cluster;
             if moved || cluster.is_some_and(|cluster| changed.contains(&cluster)) {
                 self.work.push(Work::Place { node: *id });
+            }
+        }
+    }
+
+    /// A cluster of the plan before, or of a service before, that has most of these nodes, and
+    /// that the present plan does not have by its number.
+    fn take_similar(
+        &self,
+        former: &mut BTreeMap<ClusterId, Cluster>,
+        members: &[NodeId],
+    ) -> Option<Cluster> {
+        let mut common: BTreeMap<ClusterId, usize> = BTreeMap::new();
+        for node in members.iter().filter_map(|node| self.nodes.get(node)) {
+            if let Some(cluster) = node.aim.cluster.filter(|id| former.contains_key(id)) {
+                *common.entry(cluster).or_default() += 1;
+            }
+        }
+        let (id, count) = common.into_iter().max_by_key(|(_, count)| *count)?;
+        (2 * count > members.len()).then(|| former.remove(&id))?
+    }
+
+    /// A merged region of a former service goes on.
+    pub(super) fn adopt_cluster(&mut self, id: RegionId) {
+        let Some(region) = self.regions.get(id).filter(|region| region.merged) else {
+            return;
+        };
+        let cluster = Cluster {
+            region: Some(id),
+            groups: Arc::clone(&region.groups),
+        };
+        self.clusters
+            .clusters
+            .insert(ClusterId::of_former(id), cluster);
+    }
+
+    /// A node is not in that merged region of a former service any more.
+    pub(super) fn leave_former_cluster(&mut self, id: NodeId, region: RegionId) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            let cluster = ClusterId::of_former(region);
+            node.aim.cluster = node.aim.cluster.filter(|own| *own != cluster);
+        }
+    }
+
+    /// Members of a merged region of a former service have the shares that they report; those that
+    /// have not reported all of its groups, until they do.
+    pub(super) fn adopt_shares(&mut self, id: RegionId) {
+        let Some(region) = self.regions.get_mut(id).filter(|region| region.merged) else {
+            return;
+        };
+        for member in &region.members {
+            let node = member.origin.node;
+            let Some(entry) = self.nodes.get_mut(&node) else {
+                continue;
+            };
+            let mut groups = Arc::clone(&region.groups);
+            if entry.is_at_home(id) {
+                entry.aim.cluster = Some(ClusterId::of_former(id));
+                if !entry.unreported {
+                    let own = entry.groups.iter().copied();
+                    let own = own.filter(|group| region.groups.binary_search(group).is_ok());
+                    groups = own.collect();
+                }
+            }
+            let stay = MemberStay {
+                groups,
+                since: BTreeMap::new(),
+            };
+            region.stays.insert(node, stay);
+        }
+    }
+
+    /// Members of a merged region that have not reported have all of its groups, which are more now.
+    pub(super) fn widen_shares(&mut self, id: RegionId) {
+        let Some(region) = self.regions.get_mut(id).filter(|region| region.merged) else {
+            return;
+        };
+        for (node, stay) in &mut region.stays {
+            let node = self.nodes.get(node);
+            if node.is_some_and(|node| node.unreported) {
+                stay.groups = Arc::clone(&region.groups);
             }
         }
     }

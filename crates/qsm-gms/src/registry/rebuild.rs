@@ -207,6 +207,11 @@ impl Registry {
         let mut set = self.common_groups(id, &living);
         if set.groups.is_empty() {
             region.provisional = true;
+            set = published.clone();
+        }
+        if region.merged {
+            // What members have that have not reported is not known: some of it others publish.
+            region.provisional = false;
             set = published;
         }
         let GroupSet { signature, groups } = set;
@@ -221,9 +226,11 @@ impl Registry {
                 self.mark_inherited(now, id, entry.origin, reason);
             }
         }
+        self.adopt_cluster(id);
         for entry in &missing {
             self.take_up_missing(now, id, entry, signature);
         }
+        self.adopt_shares(id);
         self.work.push(Work::RenewView { region: id });
         absent
     }
@@ -299,6 +306,7 @@ impl Registry {
         let said = |region: &RegionId| node.reported.groups.contains_key(region);
         let fits = match region.private {
             true => !other.as_ref().is_some_and(said),
+            false if region.merged => node.reported.groups.contains_key(&id),
             false => node.groups_in(id).signature == signature || node.aim.fits(signature),
         };
         let is_home = other.is_none() || fits;
@@ -313,6 +321,7 @@ impl Registry {
                 region.next_view()
             });
             let region = stale;
+            self.leave_former_cluster(member.node, stale);
             self.work.push(Work::MarkLeaving { region, member });
             let departure = Departure::leave(since, now.after(self.drain_max));
             self.take_up_leaver(stale, member, departure);
@@ -403,7 +412,7 @@ fn inherited_region(report: RegionReport) -> Option<Region> {
         provisional: false,
         heard: report.view,
         private,
-        merged: false,
+        merged: report.merged && !private,
         channel: report.channel,
         address,
         groups: Arc::new([]),

@@ -207,8 +207,11 @@ fn check_shares(registry: &Registry, id: RegionId, region: &Region) {
 fn classes(registry: &Registry) -> BTreeMap<BTreeSet<String>, BTreeSet<u64>> {
     let mut classes = BTreeMap::new();
     let waits = |member: &Member| registry.nodes[&member.origin.node].unreported;
-    let regions = registry.regions.iter();
-    for (_, region) in regions.filter(|(_, region)| !region.members.iter().all(waits)) {
+    // What members of merged regions want beside may be the same.
+    let merges = registry.regions.iter().any(|(_, region)| region.merged);
+    let exact = registry.regions.iter();
+    let exact = exact.filter(|(_, region)| !region.merged && !(merges && region.private));
+    for (_, region) in exact.filter(|(_, region)| !region.members.iter().all(waits)) {
         let name = |group: &GroupId| registry.groups.get(*group).unwrap().name.clone();
         let groups = region.groups.iter().map(name).collect();
         let nodes = region.members.iter().map(|member| member.origin.node.0);

@@ -164,7 +164,8 @@ impl Registry {
     pub(super) fn widen_regions(&mut self, reports: &[RegionReport]) {
         for report in reports {
             let id = report.region;
-            let region = self.regions.get(id).filter(|region| region.provisional);
+            let region = self.regions.get(id);
+            let region = region.filter(|region| region.provisional || region.merged);
             let Some(former) = region.map(|region| Arc::clone(&region.groups)) else {
                 continue;
             };
@@ -179,6 +180,7 @@ impl Registry {
             }
             self.relink(id, &former, &groups);
             self.assume_groups_in(id);
+            self.widen_shares(id);
             self.work.push(Work::RenewView { region: id });
         }
     }

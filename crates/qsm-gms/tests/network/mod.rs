@@ -416,6 +416,7 @@ impl Member {
                 Some(view) => self.take_view(now, view),
                 None => self.membership.start_over(now),
             },
+            Update::Filters { region, .. } => self.membership.note_merged(region),
             Update::Closed { region } => self.close(region),
             Update::Dead { origin } => {
                 self.membership.note_death(origin);

@@ -119,9 +119,11 @@ impl Endpoint {
                 region,
                 whole,
                 members,
-            } => self
-                .regions
-                .take_filters(region, whole, members, &self.node),
+            } => {
+                self.membership.note_merged(region);
+                self.regions
+                    .take_filters(region, whole, members, &self.node);
+            }
             Update::Second { address, second } => {
                 if self.membership.has_second() {
                     let event = Event::SecondAddress { address, second };

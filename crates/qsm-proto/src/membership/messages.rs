@@ -111,6 +111,11 @@ impl Membership {
         self.regions.put(region, channel, groups.to_vec());
     }
 
+    /// The members of a region have different groups, of which this node is told.
+    pub fn note_merged(&mut self, region: RegionId) {
+        self.regions.note_merged(region);
+    }
+
     /// A region's next view; `None`: the difference is not one to the view that is known.
     pub fn next_view(&mut self, step: ViewStep) -> Option<Arc<RegionView>> {
         let view = self.regions.step(step, self.identity.layout)?;

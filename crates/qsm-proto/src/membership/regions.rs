@@ -15,6 +15,8 @@ struct Region {
     channel: ChannelId,
     address: SocketAddr,
     groups: Vec<GroupId>,
+    /// Its members have different groups.
+    merged: bool,
     view: Option<Arc<RegionView>>,
 }
 
@@ -39,9 +41,18 @@ impl Regions {
             channel: channel.0,
             address: channel.1,
             groups,
+            // It is told with a whole list of filters if so.
+            merged: false,
             view,
         };
         self.regions.insert(region, entry);
+    }
+
+    /// The members of a region have different groups.
+    pub(super) fn note_merged(&mut self, region: RegionId) {
+        if let Some(region) = self.regions.get_mut(&region) {
+            region.merged = true;
+        }
     }
 
     pub(super) fn remove(&mut self, region: RegionId) -> bool {
@@ -107,7 +118,10 @@ impl Regions {
         };
         let (mine, others): (Vec<_>, Vec<_>) = self.views().partition(is_own);
         let alone = mine.iter().filter(|view| is_active(view)).count() == 1;
-        let implied = |view: &RegionView| alone && is_active(view) && view.path().is_multicast();
+        let merged = |region| self.regions.get(&region).is_some_and(|known| known.merged);
+        let implied = |view: &RegionView| {
+            alone && is_active(view) && view.path().is_multicast() && !merged(view.region())
+        };
         let mut reports = Vec::new();
         for view in mine.into_iter().chain(others) {
             let known = self.groups(view.region()).filter(|_| !implied(view));
@@ -124,6 +138,7 @@ impl Regions {
                 address: view.address(),
                 members: view.members().to_vec(),
                 groups,
+                merged: merged(view.region()),
             });
         }
         reports

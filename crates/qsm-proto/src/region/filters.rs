@@ -65,12 +65,9 @@ impl Filters {
 impl Region {
     /// Takes the membership service's word who receives what. `me` is this node.
     pub(super) fn take_filters(&mut self, me: Origin, whole: bool, members: Vec<MemberFilter>) {
-        let own = whole || members.iter().any(|filter| filter.origin == me);
         self.filters.take(whole, members);
         self.filters.retain(self.history.newest());
-        if own {
-            self.history.set_starts(self.filters.starts(me));
-        }
+        self.history.add_starts(self.filters.starts(me));
     }
 
     /// All members receive all groups from now on. What this node has not received since it came it

@@ -29,6 +29,8 @@ pub struct RegionReport {
     /// Its groups that this node receives, publishes to or had there. None: it receives nowhere
     /// else, and here the groups that it reports as its own.
     pub groups: Vec<GroupId>,
+    /// Its members have different groups (R-VIEW-16).
+    pub merged: bool,
 }
 
 /// What a node knows of a group.
@@ -232,7 +234,7 @@ pub struct Strain {
     pub held: u8,
 }
 
-record! { RegionReport { region, view, channel, address, members, groups } }
+record! { RegionReport { region, view, channel, address, members, groups, merged } }
 record! { Strain { behind, held } }
 record! { About { host, version, uptime_ms } }
 record! { Rates { sent, received } }

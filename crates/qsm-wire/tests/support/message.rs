@@ -150,6 +150,7 @@ fn region_report(dice: &mut Dice) -> RegionReport {
         address: address(dice),
         members: dice.list(4, member),
         groups: dice.list(3, |dice| GroupId(dice.u32())),
+        merged: dice.flag(),
     }
 }
 

@@ -77,6 +77,7 @@ fn some_hello(random: &mut Random, registry: &Registry, node: NodeId) -> Hello {
         address: row.address,
         members: row.members.clone(),
         groups: Vec::new(),
+        merged: false,
     });
     let regions: Vec<RegionReport> = regions.collect();
     let groups = some_names(random).into_iter();

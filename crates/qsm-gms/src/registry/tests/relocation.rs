@@ -27,6 +27,7 @@ fn hello_from(registry: &Registry, node: u64, time: u8, on_two: bool) -> Hello {
         address: row.address,
         members: row.members,
         groups: Vec::new(),
+        merged: false,
     });
     Hello {
         address,

@@ -38,6 +38,7 @@ pub(super) fn region_of_node_0() -> RegionReport {
         address: SocketAddr::from(([239, 192, 1, 1], 4484)),
         members: vec![member],
         groups: Vec::new(),
+        merged: false,
     }
 }
 
@@ -283,6 +284,7 @@ fn reports_that_contradict_each_other_still_make_one_consistent_membership() {
                     address: SocketAddr::from(([239, 192, 1, 1], 4484)),
                     members,
                     groups: (0..random.below(3)).map(|_| GroupId(1)).collect(),
+                    merged: random.below(4) == 0,
                 }
             });
             let regions = regions.collect();

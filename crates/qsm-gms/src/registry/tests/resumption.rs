@@ -40,6 +40,7 @@ fn region_of(members: impl IntoIterator<Item = u64>) -> RegionReport {
         address: SocketAddr::from(([239, 192, 1, 1], 4484)),
         members: members.into_iter().map(entry).collect(),
         groups: Vec::new(),
+        merged: false,
     }
 }
 

@@ -1,0 +1,119 @@
+//! Nodes with similar groups share a region (R-VIEW-16).
+
+#[expect(dead_code, reason = "other tests use the rest")]
+mod network;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use network::{Cluster, address, ms};
+use qsm_gms::ServiceConfig;
+use qsm_wire::RegionId;
+use qsm_wire::membership::Role;
+
+const SERVICE: u64 = 1;
+const PUBLISHER: u64 = 20;
+const MEMBERS: core::ops::Range<u64> = 10..16;
+
+/// A service that lets a fifth of the deliveries be unwanted.
+fn merging() -> ServiceConfig {
+    ServiceConfig {
+        plan_interval: ms(1000),
+        plan_unwanted_ppm: 200_000,
+        ..Cluster::service_config(SERVICE)
+    }
+}
+
+/// Six members, each in five of six groups, every one in another five; and a publisher to all.
+fn similar(seed: u64) -> Cluster {
+    let mut cluster = Cluster::new(seed);
+    cluster.start_service(merging());
+    cluster.start_member(PUBLISHER, Some(address(SERVICE)));
+    for host in MEMBERS {
+        cluster.start_member(host, Some(address(SERVICE)));
+        for other in MEMBERS {
+            let group = format!("g{other}");
+            if other != host {
+                cluster.enter(address(host), Role::Subscriber, &[&group]);
+            }
+            cluster.enter(address(PUBLISHER), Role::Publisher, &[&group]);
+        }
+    }
+    cluster.run(ms(12_000));
+    cluster.check(address(SERVICE));
+    cluster
+}
+
+/// Groups of the regions, and addresses of their members.
+fn layout(cluster: &Cluster) -> BTreeMap<RegionId, (u32, Vec<SocketAddr>)> {
+    let rows = cluster.services[&address(SERVICE)].rows().regions;
+    let rows = rows.into_iter().map(|row| {
+        let members = row.members.iter().map(|member| member.address);
+        let mut members: Vec<SocketAddr> = members.collect();
+        members.sort_unstable();
+        (row.region, (row.groups, members))
+    });
+    rows.collect()
+}
+
+// Rule R-VIEW-16.
+#[test]
+fn a_plan_merges_similar_nodes_and_rests() {
+    let mut cluster = similar(1);
+    let before = layout(&cluster);
+    let shapes = before
+        .values()
+        .map(|(groups, members)| (*groups, members.len()));
+    assert_eq!(shapes.collect::<Vec<_>>(), [(6, 6)]);
+    let rows = cluster.services[&address(SERVICE)].rows().groups;
+    assert!(rows.iter().all(|row| (row.members, row.regions) == (5, 1)));
+    let plans = cluster.services[&address(SERVICE)].stats().plans;
+    cluster.run(ms(30_000));
+    let stats = cluster.services[&address(SERVICE)].stats();
+    assert_eq!((layout(&cluster), stats.plans), (before, plans));
+}
+
+// Rules R-VIEW-16, R-MEM-6.
+#[test]
+fn a_service_that_restarts_finds_a_merged_region_again_and_its_plans_move_nobody() {
+    for seed in 0..5 {
+        let mut cluster = similar(seed);
+        let before = layout(&cluster);
+        cluster.services.clear();
+        cluster.start_service(merging());
+        cluster.run(ms(50_000));
+        cluster.check(address(SERVICE));
+        assert_eq!(layout(&cluster), before, "seed {seed}");
+        let stats = cluster.services[&address(SERVICE)].stats();
+        assert_eq!((stats.moves, stats.regions_created), (0, 0), "seed {seed}");
+        assert!(stats.plans > 0, "seed {seed}");
+    }
+}
+
+// Rules R-VIEW-16, R-MEM-6.
+#[test]
+fn a_member_that_is_cut_off_from_a_new_service_gets_all_groups_of_its_region_until_it_reports() {
+    let mut cluster = similar(9);
+    let before = layout(&cluster);
+    let life = cluster.member(address(12)).origin();
+    cluster.cut = |from, to, _| [from, to].contains(&address(12));
+    cluster.services.clear();
+    cluster.start_service(merging());
+    cluster.run(ms(4000));
+    assert_eq!(layout(&cluster), before);
+    let members = |cluster: &Cluster| {
+        let rows = cluster.services[&address(SERVICE)].rows().groups;
+        let mut members: Vec<u32> = rows.iter().map(|row| row.members).collect();
+        members.sort_unstable();
+        members
+    };
+    // It may want the one that it does not.
+    assert_eq!(members(&cluster), [5, 5, 5, 5, 5, 6]);
+    cluster.cut = |_, _, _| false;
+    cluster.run(ms(6000));
+    cluster.check(address(SERVICE));
+    assert_eq!(cluster.member(address(12)).origin(), life);
+    assert_eq!(members(&cluster), [5; 6]);
+    assert_eq!(layout(&cluster), before);
+    assert_eq!(cluster.services[&address(SERVICE)].stats().moves, 0);
+}
