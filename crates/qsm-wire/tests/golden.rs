@@ -1,8 +1,6 @@
 //! Byte-exact packets, so that the format cannot change by accident (R-PKT-2).
-//!
 //! Each expected packet is written out field by field, in the order of the drawings in
-//! PROTOCOL.md. A test that fails here means: this change breaks every node that is running.
-//! Then raise `VERSION`, or do it another way.
+//! PROTOCOL.md. A test that fails here: this change breaks every node that is running. Raise `VERSION`.
 
 mod support;
 
@@ -19,7 +17,7 @@ use qsm_wire::{
     Origin, Packet, Part, Probe, Reach, ReachReply, RegionId, RequestHead, Reset, SeqRange,
     SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber, seal,
 };
-use support::listed::assert_listed;
+use support::listed::{assert_listed, bytes_of};
 use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
 
 const SENDER: Origin = Origin {
@@ -44,17 +42,6 @@ const STREAM: StreamId = StreamId {
 const REST: &str = "00 c4c3c2c1 8877665544332211 03000000 00000000";
 /// [`STREAM`]: channel, node, incarnation.
 const STREAM_BYTES: &str = "0a000000 9900000000000000 02000000";
-
-fn bytes_of(hex: &str) -> Vec<u8> {
-    let digits: Vec<u32> = hex
-        .chars()
-        .filter_map(|letter| letter.to_digit(16))
-        .collect();
-    digits
-        .chunks(2)
-        .map(|pair| u8::try_from(pair[0] * 16 + pair[1]).unwrap())
-        .collect()
-}
 
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
@@ -627,6 +614,7 @@ fn other_messages_to_the_service() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one of each")]
 fn a_batch_with_every_update() {
     let updates = vec![
         Update::Named {

@@ -31,6 +31,7 @@ pub(crate) struct MemberStay {
 /// Nodes with exactly the same groups (R015, R-VIEW-4), but for those that they have in private
 /// regions; or one node with such groups (R-VIEW-15); or nodes with similar groups (R-VIEW-16).
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Region {
     pub(crate) view: ViewNumber,
     /// It was taken over from a former service, or another one has made views of it, of which

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use qsm_wire::{GroupId, NodeId};
 
-use super::ClusterId;
+use super::clusters::ClusterId;
 use crate::plan::{Signature, SignatureKey};
 
 /// Some nodes, of which the only one can be told.

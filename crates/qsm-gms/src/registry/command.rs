@@ -5,8 +5,9 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{Answer, AwayReason, Hello};
 use qsm_wire::{GroupId, NodeId, Origin};
 
+use super::Registry;
 use super::batch::Batch;
-use super::{ClusterId, Registry};
+use super::clusters::ClusterId;
 
 /// Inputs of the registry from the service, beside the requests of nodes. Two registries that begin
 /// alike and take the same commands and requests, each at the same time, are equal and say the

@@ -153,7 +153,7 @@ fn check(registry: &Registry) {
             assert_eq!(member.address, node.address);
             assert!(node.concerned.contains(&id));
         }
-        check_shares(registry, id, region);
+        merging::check_shares(registry, id, region);
         for group in region.groups.iter() {
             assert!(registry.groups.get(*group).unwrap().regions.contains(&id));
         }
@@ -172,36 +172,6 @@ fn check(registry: &Registry) {
     }
 }
 
-/// Of a merged region each member has a share: all that it wants of the region's groups.
-fn check_shares(registry: &Registry, id: RegionId, region: &Region) {
-    let members = region.members.iter().map(|member| member.origin.node);
-    let members: BTreeSet<NodeId> = members.collect();
-    let sharing: BTreeSet<NodeId> = region.stays.keys().copied().collect();
-    assert_eq!(
-        sharing,
-        if region.merged {
-            members
-        } else {
-            BTreeSet::new()
-        }
-    );
-    let mut wanted = BTreeSet::new();
-    for (node, stay) in &region.stays {
-        assert!(stay.since.keys().all(|group| stay.groups.contains(group)));
-        let node = &registry.nodes[node];
-        if node.is_at_home(id) {
-            let own = node.groups.iter().copied();
-            let own = own.filter(|group| region.groups.contains(group));
-            assert_eq!(own.collect::<Vec<_>>(), *stay.groups);
-        }
-        wanted.extend(stay.groups.iter().copied());
-    }
-    let nobody_leaves = region.members.len() == region.active;
-    if region.merged && nobody_leaves {
-        assert_eq!(wanted.into_iter().collect::<Vec<_>>(), *region.groups);
-    }
-}
-
 /// Sets of nodes by set of group names, from the registry's regions. Those that wait for their
 /// members have the groups that these had.
 fn classes(registry: &Registry) -> BTreeMap<BTreeSet<String>, BTreeSet<u64>> {
@@ -210,7 +180,7 @@ fn classes(registry: &Registry) -> BTreeMap<BTreeSet<String>, BTreeSet<u64>> {
     // What members of merged regions want beside may be the same.
     let merges = registry.regions.iter().any(|(_, region)| region.merged);
     let exact = registry.regions.iter();
-    let exact = exact.filter(|(_, region)| !region.merged && !(merges && region.private));
+    let exact = exact.filter(|(_, region)| !(region.merged || merges && region.private));
     for (_, region) in exact.filter(|(_, region)| !region.members.iter().all(waits)) {
         let name = |group: &GroupId| registry.groups.get(*group).unwrap().name.clone();
         let groups = region.groups.iter().map(name).collect();
@@ -818,22 +788,4 @@ fn too_many_groups_are_refused_and_change_nothing() {
     publish(&mut registry, 0, 0..2);
     settle(&mut registry);
     assert_eq!(registry.counts(), [1, 3, 1, 1]);
-}
-
-#[test]
-fn a_node_that_has_ended_is_listed_no_more_although_the_others_are_told_by_the_next_batch() {
-    let mut registry = registry(1);
-    for node in [1, 2] {
-        admit(&mut registry, node);
-        enter(&mut registry, node, [1]);
-    }
-    settle(&mut registry);
-    let listed = |registry: &Registry| {
-        let rows = registry.node_rows().into_iter();
-        rows.map(|row| row.origin.node.0).collect::<Vec<_>>()
-    };
-    assert_eq!(listed(&registry), [1, 2]);
-    registry.end(NodeId(2)).unwrap();
-    assert_eq!(listed(&registry), [1]);
-    assert!(registry.has_changes());
 }

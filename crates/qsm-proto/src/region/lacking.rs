@@ -66,8 +66,8 @@ impl Region {
             match all.first_mut().filter(|_| !self.has_filter(receiver)) {
                 Some((others, _)) if !self.has_filter(others[0]) => others.push(receiver),
                 _ => {
-                    let range = (stream.stable_upto(), u64::MAX);
-                    let one = (vec![receiver], self.owed_in(receiver, range, routes));
+                    let owed = self.owed_in(receiver, stream.stable_upto(), u64::MAX, routes);
+                    let one = (vec![receiver], owed);
                     // Those who receive everything are the first.
                     let at = if self.has_filter(receiver) {
                         all.len()
@@ -136,7 +136,7 @@ impl Region {
     ) -> UnconfirmedNumbers {
         let mut freed = away.freed.clone();
         freed.retain(|group| self.takes(member, group));
-        let mut numbers = self.owed_in(member, (away.after, away.upto), routes);
+        let mut numbers = self.owed_in(member, away.after, away.upto, routes);
         numbers.add_low(freed, routes);
         numbers
     }

@@ -13,7 +13,7 @@
 //! | `queries` | where streams begin, and who is asked for that |
 //! | `numbers` | which messages were in packets that are lost, as their sender says |
 //! | `marks` | which messages each receiver is owed |
-//! | `filters` | members that do not receive all groups |
+//! | `filters`, `shares` | members that do not receive all groups, and what follows |
 //! | `views` | a new view of one region |
 //! | `absence` | the way back of a member that nobody waits for |
 //! | `hearing` | multicast that does not arrive |
@@ -39,6 +39,7 @@ mod queries;
 mod requests;
 mod served;
 mod set;
+mod shares;
 mod strain;
 mod streams;
 mod table;

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`creation`] | what is delivered was published, with this content | architecture §7 |
 //! | [`duplicate`] | nothing is delivered twice | architecture §7, R078 |
-//! | [`stays`] | nothing is delivered that the application does not want | R-MEM-9, R-VIEW-16 |
+//! | [`duplicate`] | nothing is delivered that the application does not want | R-MEM-9, R-VIEW-16 |
 //! | [`order`] | per sender and group in order, over view changes, and no silent gap | architecture §7, R201 |
 //! | [`loss`] | nothing is lost unless its sender died; what is reported lost is not delivered | R003, R080, R204 |
 //! | [`completeness`] | what a live sender published is delivered at all its receivers | R003, R037 |
@@ -47,7 +47,6 @@ pub(crate) mod planes;
 pub(crate) mod rate;
 pub(crate) mod retention;
 pub(crate) mod slowness;
-pub(crate) mod stays;
 pub(crate) mod survivors;
 pub(crate) mod traffic;
 pub(crate) mod unserved;
@@ -126,7 +125,7 @@ impl Checkers {
         }
         creation::check(&self.history, self.sizes, &arrival)?;
         duplicate::check(&self.history, &arrival)?;
-        stays::check(&self.history, &arrival)?;
+        duplicate::check_wanted(&self.history, &arrival)?;
         order::check(&self.history, &arrival)?;
         loss::check_delivery(&self.history, &arrival)?;
         self.history.deliver(

@@ -2,7 +2,6 @@
 
 mod dice;
 mod faults;
-mod merging;
 mod residue;
 mod slowness;
 
@@ -16,8 +15,7 @@ use qsm_wire::membership::Role;
 
 use self::dice::Dice;
 use self::faults::{add_filters, add_pauses, faults};
-use self::merging::add_merging;
-use self::residue::add_residue;
+use self::residue::{add_merging, add_residue};
 use self::slowness::slow_down;
 use crate::content::Sizes;
 use crate::hosts::ServicePatience;

@@ -24,10 +24,14 @@ pub fn listed(what: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn bytes_of(digits: &str) -> Vec<u8> {
-    let pairs = digits.as_bytes().chunks_exact(2);
+/// The bytes that these hexadecimal digits stand for, between which there may be blanks.
+pub fn bytes_of(digits: &str) -> Vec<u8> {
+    let digits: Vec<u32> = digits
+        .chars()
+        .filter_map(|digit| digit.to_digit(16))
+        .collect();
+    let pairs = digits.chunks_exact(2);
     pairs
-        .map(|pair| str::from_utf8(pair).expect("digits"))
-        .map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal digits"))
+        .map(|pair| u8::try_from(pair[0] * 16 + pair[1]).expect("two digits"))
         .collect()
 }

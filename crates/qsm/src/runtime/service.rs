@@ -168,25 +168,8 @@ impl ServiceSettings {
     }
 }
 
-/// Opens the sockets and starts the thread.
-pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartError> {
-    check_name("cluster", &settings.cluster)?;
-    let interface = settings.network.choose(None)?;
-    let discovery = settings.network.discovery_at(interface.family());
-    let second = settings.network.second(interface.family())?;
-    let port = settings.network.open(interface, second)?;
-    let mut config = ServiceConfig {
-        cluster: settings.cluster.clone(),
-        second: port.second_addr(),
-        discovery,
-        embedded: settings.embedded,
-        ..ServiceConfig::new(NodeId(random()), port.local_addr())
-    };
-    config.plan.port = settings.channels.port;
-    let family = Family::of(port.local_addr().ip());
-    if let Some((first, prefix)) = settings.channels.range_of(family) {
-        (config.plan.base, config.plan.prefix) = (first, prefix);
-    }
+/// Sets the times that are given.
+fn set_times(config: &mut ServiceConfig, settings: &ServiceSettings) {
     if let Some(interval) = settings.batch_interval {
         config.batch_interval = interval;
     }
@@ -199,7 +182,29 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
     if let Some(interval) = settings.plan_every {
         config.plan_interval = interval;
     }
-    config.plan_unwanted_ppm = settings.plan_unwanted_ppm;
+}
+
+/// Opens the sockets and starts the thread.
+pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartError> {
+    check_name("cluster", &settings.cluster)?;
+    let interface = settings.network.choose(None)?;
+    let discovery = settings.network.discovery_at(interface.family());
+    let second = settings.network.second(interface.family())?;
+    let port = settings.network.open(interface, second)?;
+    let mut config = ServiceConfig {
+        cluster: settings.cluster.clone(),
+        second: port.second_addr(),
+        discovery,
+        embedded: settings.embedded,
+        plan_unwanted_ppm: settings.plan_unwanted_ppm,
+        ..ServiceConfig::new(NodeId(random()), port.local_addr())
+    };
+    config.plan.port = settings.channels.port;
+    let family = Family::of(port.local_addr().ip());
+    if let Some((first, prefix)) = settings.channels.range_of(family) {
+        (config.plan.base, config.plan.prefix) = (first, prefix);
+    }
+    set_times(&mut config, &settings);
     let clock = Clock::start();
     let machine = qsm_gms::Service::new(config.clone(), Seed(random()), clock.now())
         .map_err(StartError::Service)?;

@@ -344,3 +344,21 @@ fn nodes_and_service_order_the_members_of_every_view_alike() {
     }
     assert!(away > 10_000, "{away}");
 }
+
+#[test]
+fn a_node_that_has_ended_is_listed_no_more_although_the_others_are_told_by_the_next_batch() {
+    let mut registry = registry(1);
+    for node in [1, 2] {
+        admit(&mut registry, node);
+        enter(&mut registry, node, [1]);
+    }
+    settle(&mut registry);
+    let listed = |registry: &Registry| {
+        let rows = registry.node_rows().into_iter();
+        rows.map(|row| row.origin.node.0).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&registry), [1, 2]);
+    registry.end(NodeId(2)).unwrap();
+    assert_eq!(listed(&registry), [1]);
+    assert!(registry.has_changes());
+}

@@ -3,6 +3,7 @@
 use qsm_wire::membership::MemberFilter;
 
 use super::*;
+use crate::plan::MemberStay;
 use crate::registry::Advice;
 
 /// What nodes have been told of regions, as they keep it.
@@ -17,30 +18,7 @@ impl Told {
         for (node, updates) in batch.updates {
             let mut unfiltered = BTreeSet::new();
             for update in updates {
-                match update {
-                    Update::Region { region, groups, .. } => {
-                        self.groups.insert((node, region), groups);
-                        unfiltered.insert(region);
-                    }
-                    Update::Closed { region } => {
-                        self.groups.remove(&(node, region));
-                        self.filters.remove(&(node, region));
-                    }
-                    Update::Filters {
-                        region,
-                        whole,
-                        members,
-                    } => {
-                        let known = self.filters.entry((node, region)).or_default();
-                        if whole {
-                            known.clear();
-                            unfiltered.remove(&region);
-                        }
-                        let members = members.into_iter();
-                        known.extend(members.map(|filter| (filter.origin.node, filter)));
-                    }
-                    _ => {}
-                }
+                self.take_update(node, update, &mut unfiltered);
             }
             for region in unfiltered {
                 self.filters.remove(&(node, region));
@@ -48,8 +26,56 @@ impl Told {
         }
     }
 
+    fn take_update(&mut self, node: NodeId, update: Update, unfiltered: &mut BTreeSet<RegionId>) {
+        match update {
+            Update::Region { region, groups, .. } => {
+                self.groups.insert((node, region), groups);
+                unfiltered.insert(region);
+            }
+            Update::Closed { region } => {
+                self.groups.remove(&(node, region));
+                self.filters.remove(&(node, region));
+            }
+            Update::Filters {
+                region,
+                whole,
+                members,
+            } => {
+                let known = self.filters.entry((node, region)).or_default();
+                if whole {
+                    known.clear();
+                    unfiltered.remove(&region);
+                }
+                let members = members.into_iter();
+                known.extend(members.map(|filter| (filter.origin.node, filter)));
+            }
+            _ => {}
+        }
+    }
+
     fn filter(&self, told: NodeId, region: RegionId, member: NodeId) -> Option<&MemberFilter> {
         self.filters.get(&(told, region))?.get(&member)
+    }
+
+    /// A node knows what a member of a merged region receives of the groups that it publishes to.
+    fn check_share(
+        &self,
+        told: NodeId,
+        id: RegionId,
+        stay: &MemberStay,
+        member: NodeId,
+        published: &[GroupId],
+    ) {
+        let said = self.filter(told, id, member);
+        let unwanted = said.map_or(&[][..], |filter| &filter.unwanted[..]);
+        for group in published {
+            assert_eq!(!unwanted.contains(group), stay.groups.contains(group));
+        }
+        if told == member {
+            let since = said.iter().flat_map(|filter| &filter.since);
+            let since = since.map(|start| (start.group, start.view)).collect();
+            assert_eq!(stay.since, since);
+        }
     }
 
     /// Everybody knows what it has to know of merged regions.
@@ -70,17 +96,7 @@ impl Told {
                 let list: Vec<GroupId> = list.into_iter().collect();
                 assert_eq!(self.groups.get(&(*told, id)), Some(&list), "{told} of {id}");
                 for (member, stay) in &region.stays {
-                    let said = self.filter(*told, id, *member);
-                    let unwanted = said.map_or(&[][..], |filter| &filter.unwanted[..]);
-                    let takes = |group| stay.groups.contains(group);
-                    for group in &published {
-                        assert_eq!(!unwanted.contains(group), takes(group));
-                    }
-                    if told == member {
-                        let since = said.iter().flat_map(|filter| &filter.since);
-                        let since = since.map(|start| (start.group, start.view)).collect();
-                        assert_eq!(stay.since, since);
-                    }
+                    self.check_share(*told, id, stay, *member, &published);
                 }
             }
         }
@@ -295,4 +311,34 @@ fn everybody_knows_who_takes_what_in_ten_thousand_systems() {
         merged += registry.regions.iter().filter(|(_, it)| it.merged).count();
     }
     assert!(merged > 1000, "{merged}");
+}
+
+/// Of a merged region each member has a share: all that it wants of the region's groups.
+pub(super) fn check_shares(registry: &Registry, id: RegionId, region: &Region) {
+    let members = region.members.iter().map(|member| member.origin.node);
+    let members: BTreeSet<NodeId> = members.collect();
+    let sharing: BTreeSet<NodeId> = region.stays.keys().copied().collect();
+    assert_eq!(
+        sharing,
+        if region.merged {
+            members
+        } else {
+            BTreeSet::new()
+        }
+    );
+    let mut wanted = BTreeSet::new();
+    for (node, stay) in &region.stays {
+        assert!(stay.since.keys().all(|group| stay.groups.contains(group)));
+        let node = &registry.nodes[node];
+        if node.is_at_home(id) {
+            let own = node.groups.iter().copied();
+            let own = own.filter(|group| region.groups.contains(group));
+            assert_eq!(own.collect::<Vec<_>>(), *stay.groups);
+        }
+        wanted.extend(stay.groups.iter().copied());
+    }
+    let nobody_leaves = region.members.len() == region.active;
+    if region.merged && nobody_leaves {
+        assert_eq!(wanted.into_iter().collect::<Vec<_>>(), *region.groups);
+    }
 }
