@@ -40,7 +40,6 @@ const STREAM: StreamId = StreamId {
 
 /// What all headers of [`HEADER`] end with: hop, cluster, node, incarnation, checksum.
 const REST: &str = "00 c4c3c2c1 8877665544332211 03000000 00000000";
-/// [`STREAM`]: channel, node, incarnation.
 const STREAM_BYTES: &str = "0a000000 9900000000000000 02000000";
 
 #[track_caller]
