@@ -212,7 +212,7 @@ pub(crate) struct LayoutOptions {
     pub(crate) layout_share: u32,
     /// Share of the deliveries in a region that its receivers may not want, as qsm gms --plan-unwanted
     #[arg(long, value_name = "PERCENT", value_parser = loss_ppm, requires = "layout")]
-    pub(crate) plan_unwanted: Option<u32>,
+    pub(crate) layout_unwanted: Option<u32>,
 }
 
 impl LayoutOptions {
@@ -220,7 +220,7 @@ impl LayoutOptions {
     pub(crate) const NONE: Self = Self {
         layout: None,
         layout_share: 0,
-        plan_unwanted: None,
+        layout_unwanted: None,
     };
 
     /// The same, as arguments of a sender.
@@ -376,7 +376,7 @@ mod tests {
         let options = LayoutOptions {
             layout: Some(Layout::Private),
             layout_share: 100_000,
-            plan_unwanted: None,
+            layout_unwanted: None,
         };
         assert_eq!(options.part_of(1000), 100);
         assert_eq!(options.beside(900), 100);

@@ -283,7 +283,7 @@ impl<'a> TrialProcesses<'a> {
         if layout.layout.is_some() {
             // Senders wait for its plan.
             words.push(format!("--plan-every={}", PLAN_EVERY.as_secs()));
-            let unwanted = layout.plan_unwanted.map(|ppm| f64::from(ppm) / 1e4);
+            let unwanted = layout.layout_unwanted.map(|ppm| f64::from(ppm) / 1e4);
             words.extend(unwanted.map(|percent| format!("--plan-unwanted={percent}")));
         }
         let service = self.start("gms", words)?;
