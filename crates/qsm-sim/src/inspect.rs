@@ -179,9 +179,13 @@ impl World {
             return Ok(());
         }
         for host in 0..self.apps.len() {
-            let Some(sender) = self.apps[host].origin.filter(|_| !silent.contains(&host)) else {
+            let Some(sender) = self.apps[host].origin else {
                 continue;
             };
+            if silent.contains(&host) {
+                self.checkers.delays.forget(sender);
+                continue;
+            }
             let regions = self.engine.machine(host).into_iter();
             let waits: Vec<_> = regions
                 .flat_map(Machine::all_regions)

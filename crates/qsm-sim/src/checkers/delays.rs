@@ -29,6 +29,11 @@ impl Delays {
         }
     }
 
+    /// This sender stands still, and can learn nothing: what it waits for then does not count.
+    pub(crate) fn forget(&mut self, sender: Origin) {
+        self.streams.retain(|(_, origin), _| *origin != sender);
+    }
+
     /// A stream is stable up to there; `behind` are the hosts of receivers that have no more, if it
     /// goes further.
     pub(crate) fn check(
@@ -54,5 +59,33 @@ impl Delays {
              silent: #{stable} is stable"
         );
         Err(Violation::new("delays", message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qsm_wire::NodeId;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn only_the_time_in_which_the_sender_runs_counts() {
+        let sender = Origin {
+            node: NodeId(1),
+            ..Origin::default()
+        };
+        let stream = (RegionId(1), sender);
+        let mut delays = Delays::default();
+        delays.note_silent(at(0), &[2]);
+        assert!(delays.check(at(0), stream, 5, &[2]).is_ok());
+        assert!(delays.check(at(3), stream, 5, &[2]).is_ok());
+        delays.forget(sender);
+        assert!(delays.check(at(7), stream, 5, &[2]).is_ok());
+        assert!(delays.check(at(10), stream, 5, &[2]).is_ok());
+        assert!(delays.check(at(11), stream, 5, &[2]).is_err());
     }
 }

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use qsm_proto::region::Region;
+use qsm_proto::view::RegionView;
 use qsm_wire::{Body, Kind, Origin, Packet, RegionId, ViewNumber};
 
 use crate::machine::Machine;
@@ -132,7 +133,8 @@ impl Watermarks {
                 let mut live = live.iter();
                 live.any(|(_, node)| node.holds(claim.region, claim.sender, sequence))
             };
-            if let Some((member, ..)) = lacking.filter(|_| !held()) {
+            let died = || gone_with_its_copies(claim.sender, sequence, view, live);
+            if let Some((member, ..)) = lacking.filter(|_| !held() && !died()) {
                 let message = format!(
                     "{member} lacks {} #{sequence} in {:?}, nobody else holds it, but cached is \
                      said to be #{}",
@@ -143,4 +145,21 @@ impl Watermarks {
         }
         Ok(())
     }
+}
+
+/// Neither the sender nor a cacher of the packet runs any more: what was said while they did is still
+/// passed on, until a view takes them out.
+fn gone_with_its_copies(
+    sender: Origin,
+    sequence: u64,
+    view: &RegionView,
+    live: &[(Origin, &Machine)],
+) -> bool {
+    let runs = |one: Origin| live.iter().any(|(origin, _)| *origin == one);
+    let mut members = view.members().iter();
+    let caches = |one: Origin| {
+        let index = view.index_of(one);
+        index.is_some_and(|index| view.is_cacher(index, sequence))
+    };
+    !runs(sender) && !members.any(|member| caches(member.origin) && runs(member.origin))
 }
