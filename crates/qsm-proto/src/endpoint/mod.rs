@@ -245,6 +245,9 @@ impl Endpoint {
             next = next.min(region.next_timeout(from));
             next = next.min(region.leave_timeout(now).unwrap_or(Instant::NEVER));
         }
+        if self.node.request_window.has_opened() {
+            next = next.min(from.max(now));
+        }
         next = next.min(self.closing.timeout(now).unwrap_or(Instant::NEVER));
         let report = self.reporter.as_ref().and_then(Reporter::due);
         next = next.min(report.unwrap_or(Instant::NEVER));

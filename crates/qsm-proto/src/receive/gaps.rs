@@ -111,6 +111,9 @@ pub struct Gap {
     pub hastened: u8,
     /// The next one is such a request.
     pub early: bool,
+    /// Since when it waits for room among the packets that are asked for (R-NAK-10); `None`: it does
+    /// not.
+    pub put_off: Option<Instant>,
     /// Whom it was asked of last has said that it misses it too: no repair is on its way.
     pub refused: bool,
     /// Bit r: the cacher of rank r is known to miss it (ranks of the packets' own view).
@@ -139,6 +142,7 @@ impl Gap {
             attempts: 0,
             hastened: 0,
             early: false,
+            put_off: None,
             refused: false,
             known_missing: 0,
             absent: 0,
@@ -193,6 +197,7 @@ impl Gap {
         self.asked_before = self.asked;
         self.asked = now;
         self.asked_of = of;
+        self.put_off = None;
         self.refused = false;
         self.attempts = self.attempts.saturating_add(1);
         self.hastened += u8::from(core::mem::take(&mut self.early));
@@ -340,6 +345,20 @@ impl Gaps {
         self.split_before(range.last().saturating_add(1));
     }
 
+    /// Makes the first of the gaps due that wait for room, as far as there is `room`. Returns how much
+    /// is left of it.
+    pub fn take_up(&mut self, now: Instant, mut room: u64) -> u64 {
+        for gap in self.gaps.iter_mut().filter(|gap| gap.put_off.is_some()) {
+            if room == 0 {
+                break;
+            }
+            gap.put_off = None;
+            gap.due = gap.due.min(now);
+            room = room.saturating_sub(gap.last - gap.first + 1);
+        }
+        room
+    }
+
     /// Forgets everything up to and including `sequence`.
     pub fn forget_upto(&mut self, sequence: u64) {
         while let Some(gap) = self.gaps.front_mut() {
@@ -402,6 +421,26 @@ mod tests {
         gaps.iter_mut()
             .for_each(|gap| gap.ask(now, Some(MemberIndex(2))));
         assert_eq!(asked(&gaps), 1, "another one may have it");
+    }
+
+    // Rule R-NAK-10.
+    #[test]
+    fn what_was_put_off_is_due_as_far_as_there_is_room() {
+        let (now, later) = (Instant(5_000_000), Instant(300_000_000));
+        let mut gaps = Gaps::default();
+        for first in [1, 11, 21, 31] {
+            let range = SeqRange::new(first, first + 4).unwrap();
+            gaps.append(range, now, later);
+        }
+        for first in [11, 21, 31] {
+            gaps.find_mut(first).unwrap().put_off = Some(Instant(0));
+        }
+        assert_eq!(gaps.take_up(now, 7), 0);
+        let due = |gaps: &Gaps| gaps.iter().map(|gap| gap.due <= now).collect::<Vec<_>>();
+        assert_eq!(due(&gaps), [false, true, true, false]);
+        assert_eq!(gaps.take_up(now, 7), 2);
+        assert_eq!(due(&gaps), [false, true, true, true]);
+        assert_eq!(gaps.take_up(now, 7), 7, "nothing waits any more");
     }
 
     // Rule R-NAK-13.

@@ -558,6 +558,16 @@ impl ReceiveStream {
         self.overtaken.hasten(now, &mut self.gaps);
     }
 
+    /// Lets be asked for what has waited for room, as far as there is `room` now. Returns how much
+    /// is left of it. Rule R-NAK-10.
+    pub fn take_up(&mut self, now: Instant, room: u64) -> u64 {
+        let left = self.gaps.take_up(now, room);
+        if left < room {
+            self.due = self.due.min(now);
+        }
+        left
+    }
+
     /// A gap is about to be asked for again.
     pub fn note_retry(&mut self, now: Instant, gap: &Gap) {
         self.overtaken.note_retry(now, gap);

@@ -348,6 +348,18 @@ impl Region {
         self.member() && streams.any(|stream| stream.due() <= now)
     }
 
+    /// Lets be asked for what a member has put off, as far as there is `room`. Returns how much is
+    /// left of it.
+    pub(super) fn resume_requests(&mut self, now: Instant, room: u64) -> u64 {
+        match self.member() {
+            true => {
+                let streams = self.streams.values_mut();
+                streams.fold(room, |room, stream| stream.take_up(now, room))
+            }
+            false => room,
+        }
+    }
+
     /// Packets missing here, by the leader of the partition that caches them; with the fast plane
     /// by the cacher that it asks, and only those that it has asked for in vain.
     fn missing_by_leader(

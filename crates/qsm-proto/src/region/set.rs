@@ -305,15 +305,14 @@ impl RegionSet {
         if now < node.requests_from {
             return;
         }
+        self.resume_requests(node);
         let regions = self.table.iter();
         let due = regions.filter(|region| region.requests_due(now));
         let due: Vec<RegionId> = due.map(Region::id).collect();
         if due.is_empty() {
             return;
         }
-        let retry = node.retry();
-        let streams = self.table.iter().flat_map(Region::streams);
-        let mut asked = streams.map(|stream| stream.gaps().asked(now, retry)).sum();
+        let mut asked = self.asked(node);
         for id in due {
             let Some(mut cx) = self.cx(id, node, membership) else {
                 continue;
@@ -322,6 +321,28 @@ impl RegionSet {
                 self.table.deliver_waiting(node, id, sender, out);
             }
         }
+    }
+
+    /// Counts the packets that have been asked for in all regions and may still come.
+    fn asked(&self, node: &NodeState) -> u64 {
+        let (now, retry) = (node.now, node.retry());
+        let streams = self.table.iter().flat_map(Region::streams);
+        streams.map(|stream| stream.gaps().asked(now, retry)).sum()
+    }
+
+    /// Makes due what was put off because too much was asked for, as far as there is room again.
+    fn resume_requests(&mut self, node: &mut NodeState) {
+        if !node.request_window.has_opened() {
+            return;
+        }
+        let mut room = node.request_window.room(self.asked(node));
+        for region in self.table.iter_mut() {
+            if room == 0 {
+                break;
+            }
+            room = region.resume_requests(node.now, room);
+        }
+        node.request_window.resume(room == 0);
     }
 
     /// Nobody is left who could say that he has the packets of this region up to that one.

@@ -75,7 +75,7 @@ const PUT_OFF: Duration = Duration::from_millis(1);
 
 impl RequestPlanner<'_> {
     /// The requests that are due, as far as there is `allowance` for them. Their gaps are marked as
-    /// asked (R-NAK-5); the others wait for the time of a retry (R-NAK-10).
+    /// asked (R-NAK-5); the others wait for a repair, or the time of a retry (R-NAK-10).
     pub fn due(
         &self,
         stream: &mut ReceiveStream,
@@ -164,8 +164,10 @@ impl RequestPlanner<'_> {
         }
         let rest = gap.first + room;
         stream.gaps_mut().split_before(rest);
+        allowance.request_window.put_off();
         if let Some(rest) = stream.gaps_mut().find_mut(rest) {
             rest.due = self.now.after(self.retry.first);
+            rest.put_off = rest.put_off.or(Some(self.now));
         }
         (room > 0).then(|| Gap {
             last: rest - 1,

@@ -18,6 +18,10 @@ pub struct RequestWindow {
     halved: Instant,
     /// Packets that had come by then.
     received: u64,
+    /// Packets that are missing were put off because the window was full.
+    puts_off: bool,
+    /// Something that was asked for has come since.
+    has_opened: bool,
 }
 
 /// At first: how far away its cachers are the node does not know yet, and it would ask for all of
@@ -37,8 +41,27 @@ impl RequestWindow {
         self.window.saturating_sub(asked)
     }
 
+    /// Notes that there was no room for a packet: it is asked for when there is.
+    pub fn put_off(&mut self) {
+        self.puts_off = true;
+    }
+
+    /// Tells whether what was put off may be asked for now, because something that was asked for has
+    /// come.
+    #[must_use]
+    pub fn has_opened(&self) -> bool {
+        self.has_opened
+    }
+
+    /// Takes up what was put off, as far as there is room; `rest`: there may be more of it.
+    pub fn resume(&mut self, rest: bool) {
+        self.has_opened = false;
+        self.puts_off = rest;
+    }
+
     /// A packet that was asked for has come.
     pub fn repaired(&mut self) {
+        self.has_opened = self.puts_off;
         self.repaired += 1;
         if self.window < self.threshold || self.repaired >= self.window {
             self.window = (self.window + 1).min(MOST);
@@ -72,6 +95,8 @@ impl Default for RequestWindow {
             repaired: 0,
             halved: Instant(0),
             received: 0,
+            puts_off: false,
+            has_opened: false,
         }
     }
 }
@@ -97,6 +122,25 @@ mod tests {
         (1..=10).for_each(|at| request_window.timed_out(Instant(10_000_000 * at), age, 0));
         assert_eq!(request_window.room(0), LEAST);
         assert_eq!(request_window.room(LEAST + 1), 0);
+    }
+
+    // Rule R-NAK-10.
+    #[test]
+    fn what_was_put_off_waits_for_a_repair_and_no_longer() {
+        let mut request_window = RequestWindow::default();
+        request_window.repaired();
+        assert!(!request_window.has_opened(), "nothing waits");
+        request_window.put_off();
+        assert!(!request_window.has_opened());
+        request_window.repaired();
+        assert!(request_window.has_opened());
+        request_window.resume(true);
+        assert!(!request_window.has_opened());
+        request_window.repaired();
+        assert!(request_window.has_opened(), "there was more");
+        request_window.resume(false);
+        request_window.repaired();
+        assert!(!request_window.has_opened());
     }
 
     // Rule R-NAK-10.
