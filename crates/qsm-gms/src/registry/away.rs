@@ -74,11 +74,12 @@ impl Registry {
         news
     }
 
-    /// Members of a region that are there and waited for.
+    /// Members of a region that are waited for. Those that leave it are, too, until they have what was
+    /// sent to them before.
     pub(crate) fn members_waited_for(&self, region: RegionId) -> BTreeSet<NodeId> {
         let members = self.regions.get(region).map(|region| &region.members);
         let members = members.into_iter().flatten();
-        let there = members.filter(|member| !member.leaving() && !member.is_away());
+        let there = members.filter(|member| !member.is_away());
         there.map(|member| member.origin.node).collect()
     }
 
