@@ -260,7 +260,7 @@ impl RegionCx<'_> {
     /// did not come from itself. Rule R-REACH-1.
     pub(super) fn doubt_sender(&mut self, sender: Origin) {
         let stream = self.region.streams.get(&sender);
-        let unheard = stream.filter(|stream| stream.is_unheard() && !stream.sender_dead());
+        let unheard = stream.filter(|stream| stream.unheard() > 0 && !stream.sender_dead());
         if let Some(stream) = unheard.filter(|_| self.looks()) {
             let arrived = stream.arrived();
             self.doubt(sender, arrived);
@@ -279,6 +279,19 @@ impl RegionCx<'_> {
             self.doubt(leader, arrived);
             for slot in token.slots() {
                 self.doubt_sender(slot.head.origin);
+            }
+        }
+    }
+
+    /// A token tells how far streams go, also of what has been repaired here long since: repairs may
+    /// all have come in one moment, which is one sign. Of a few packets it is none, since the last of
+    /// a stream may be lost. Rule R-REACH-1.
+    pub(super) fn doubt_senders(&mut self, token: &Token<'_>) {
+        for slot in token.slots() {
+            let sender = slot.head.origin;
+            let stream = self.region.streams.get(&sender);
+            if stream.is_some_and(|stream| stream.unheard() >= u64::from(SIGNS)) {
+                self.doubt_sender(sender);
             }
         }
     }

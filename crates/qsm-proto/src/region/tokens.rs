@@ -25,6 +25,7 @@ impl RegionCx<'_> {
         self.turn(|ring, turn| ring.handle_token(turn, maker, token));
         if token.head.level != CALL {
             self.doubt_leader(token);
+            self.doubt_senders(token);
         }
     }
 

@@ -8,11 +8,15 @@ impl ReceiveStream {
         self.arrived
     }
 
-    /// Whether the stream goes further than what has come from the sender itself, though its
-    /// multicast may have been heard otherwise.
-    pub(crate) fn is_unheard(&self) -> bool {
+    /// By how many packets the stream goes further than what has come from the sender itself, since
+    /// its multicast was heard otherwise.
+    pub(crate) fn unheard(&self) -> u64 {
         let known = self.highest.max(self.announced);
-        known >= self.start && known > self.arrived.max(self.sender.heard)
+        let heard = self.arrived.max(self.sender.heard);
+        match known >= self.start {
+            true => known.saturating_sub(heard),
+            false => 0,
+        }
     }
 
     /// The sender's multicast is heard: what has not come from it so far was lost.
