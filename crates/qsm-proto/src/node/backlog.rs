@@ -9,6 +9,8 @@ pub(crate) struct Backlog {
     waiting: bool,
     /// When that was said last.
     said: Instant,
+    /// When it was said first of those that wait now.
+    since: Instant,
     total: Duration,
 }
 
@@ -16,6 +18,9 @@ impl Backlog {
     /// Some wait, or none do; what was said before was true until now.
     pub(crate) fn set(&mut self, now: Instant, waiting: bool) {
         self.total = self.total(now);
+        if !self.waiting {
+            self.since = now;
+        }
         (self.waiting, self.said) = (waiting, now);
     }
 
@@ -29,6 +34,14 @@ impl Backlog {
 
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting
+    }
+
+    /// Time for which some have waited without a break: what is read now may have come so long ago.
+    pub(crate) fn age(&self, now: Instant) -> Duration {
+        match self.waiting {
+            true => now.since(self.since),
+            false => Duration::ZERO,
+        }
     }
 
     /// All such time up to now.
@@ -53,6 +66,21 @@ mod tests {
         backlog.set(Instant(12), false);
         assert_eq!(backlog.total(Instant(20)).as_nanos(), 7);
         assert!(!backlog.is_waiting());
+    }
+
+    #[test]
+    fn what_is_read_is_as_old_as_the_queue() {
+        let mut backlog = Backlog::default();
+        let age = |backlog: &Backlog, now| backlog.age(Instant(now)).as_nanos();
+        backlog.set(Instant(5), false);
+        assert_eq!(age(&backlog, 9), 0);
+        backlog.set(Instant(10), true);
+        backlog.set(Instant(20), true);
+        assert_eq!(age(&backlog, 25), 15);
+        backlog.set(Instant(30), false);
+        assert_eq!(age(&backlog, 35), 0);
+        backlog.set(Instant(40), true);
+        assert_eq!(age(&backlog, 41), 1, "all had been read meanwhile");
     }
 
     #[test]

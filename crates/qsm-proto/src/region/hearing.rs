@@ -42,7 +42,8 @@ const ANSWERS: u32 = 24;
 /// Time without an answer after which a speaker counts as gone: it is not reached by unicast either,
 /// which is another matter (R-MEM-16).
 const GONE: Duration = Duration::from_secs(10);
-/// Delay of a look at a speaker from which on this node has stood still.
+/// Delay of a look at a speaker from which on this node has stood still, and age of what it reads
+/// from which on that tells of another time.
 const SLEPT: Duration = Duration::from_millis(500);
 /// Pause between two questions to a speaker that is not heard, and between two looks at it.
 const DEAF: Duration = Duration::from_secs(1);
@@ -374,6 +375,7 @@ impl RegionCx<'_> {
         let arrived = self.region.arrived_of(origin);
         let speaks = self.region.speaks(origin);
         let objects = self.node.meter.objects(now);
+        let old = self.node.backlog.age(now) >= SLEPT;
         let Some(speaker) = self.region.earshot.speakers.get_mut(&origin) else {
             return;
         };
@@ -384,9 +386,9 @@ impl RegionCx<'_> {
             self.region.earshot.speakers.remove(&origin);
             return;
         }
-        if objects || slept {
+        if objects || slept || old {
             // What the kernel has dropped may have been what is waited for, and what was so before
-            // this node stood still need not be so any more.
+            // this node stood still, or when what it reads now came, need not be so any more.
             speaker.answers = 0;
         }
         let there = speaks && now.since(speaker.answered_at) < GONE;
