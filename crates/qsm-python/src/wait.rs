@@ -28,6 +28,9 @@ pub(crate) fn limit(seconds: Option<f64>) -> PyResult<Duration> {
     Ok(limit.min(LONGEST))
 }
 
+/// A signal that comes just before a wait begins does not end it: it is looked for so often.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Tells whether the descriptor is readable before the limit.
 pub(crate) fn readable(
     py: Python<'_>,
@@ -37,10 +40,10 @@ pub(crate) fn readable(
     let deadline = Instant::now() + limit;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match py.detach(|| look(descriptor, left)) {
-            Ok(readable) => return Ok(readable),
-            // A signal came: Python's own handler may raise.
-            Err(Errno::INTR) => py.check_signals()?,
+        match py.detach(|| look(descriptor, left.min(LOOK))) {
+            Ok(readable) if readable || left <= LOOK => return Ok(readable),
+            // A signal may have come: Python's own handler may raise.
+            Ok(_) | Err(Errno::INTR) => py.check_signals()?,
             Err(error) => return Err(io::Error::from(error).into()),
         }
     }

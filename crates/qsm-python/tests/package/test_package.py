@@ -198,7 +198,9 @@ def test_others_run_while_one_waits(node):
 
 
 WAITS = """
-import sys, qsm
+import signal, sys, qsm
+# A shell starts what it runs in the background with the signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 node = qsm.Node(cluster=sys.argv[1], interface="lo", embedded="always")
 subscription = node.subscribe("g")
 print("waits", flush=True)
@@ -214,9 +216,12 @@ def test_a_signal_ends_waiting(cluster):
         [sys.executable, "-c", WAITS, cluster], stdout=subprocess.PIPE, text=True
     )
     with process:
-        assert process.stdout.readline() == "waits\n"
-        process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=PATIENCE)[0] == "interrupted\n"
+        try:
+            assert process.stdout.readline() == "waits\n"
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=PATIENCE)[0] == "interrupted\n"
+        finally:
+            process.kill()
 
 
 def test_two_nodes_of_a_cluster(node, cluster):
