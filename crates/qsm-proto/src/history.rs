@@ -72,8 +72,8 @@ pub struct History {
     given_up: BTreeMap<GroupId, ViewNumber>,
     /// Groups that this node receives from a later view on than it has joined in.
     starts: BTreeMap<GroupId, ViewNumber>,
-    /// The latest of these views.
-    last_start: ViewNumber,
+    /// No group begins in a later view than this, of those that are given up and those that start.
+    whole_from: ViewNumber,
 }
 
 impl History {
@@ -91,7 +91,7 @@ impl History {
             left: None,
             given_up: BTreeMap::new(),
             starts: BTreeMap::new(),
-            last_start: ViewNumber(0),
+            whole_from: ViewNumber(0),
         };
         history.push(view);
         history
@@ -239,6 +239,7 @@ impl History {
     /// The application has given up this group: nothing of it is delivered any more.
     pub fn give_up(&mut self, group: GroupId) {
         self.given_up.insert(group, NEVER);
+        self.whole_from = NEVER;
     }
 
     /// The application has these groups, those among them that it had given up here from the
@@ -250,6 +251,8 @@ impl History {
                 *again = self.starts.get(group).copied().unwrap_or(current);
             }
         }
+        let all = self.given_up.values().chain(self.starts.values());
+        self.whole_from = all.copied().max().unwrap_or_default();
     }
 
     /// Whether messages to this group that were sent in that view belong to a stay that is over, or
@@ -260,15 +263,14 @@ impl History {
             views.get(&group).is_some_and(|from| number < *from)
         };
         // Asked for every message, and hardly ever is there any.
-        !self.given_up.is_empty() && before(&self.given_up)
-            || number < self.last_start && before(&self.starts)
+        number < self.whole_from && (before(&self.given_up) || before(&self.starts))
     }
 
     /// This node receives these groups from these views on, and has joined before. What it has
     /// received so before is so still, also if another service does not know of it.
     pub fn add_starts(&mut self, starts: BTreeMap<GroupId, ViewNumber>) {
         let last = starts.values().copied().max();
-        self.last_start = self.last_start.max(last.unwrap_or_default());
+        self.whole_from = self.whole_from.max(last.unwrap_or_default());
         self.starts.extend(starts);
     }
 

@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use qsm_wire::{Hearing, Origin, Reach, ReachReply, Summary, Token, ViewNumber};
 
 use super::{Region, RegionCx};
+use crate::receive::ReceiveStream;
 use crate::{Deafness, Destination, Event, Instant, Reason};
 
 /// Silence of a speaker that has spoken, after which it is asked.
@@ -288,10 +289,14 @@ impl RegionCx<'_> {
     /// all have come in one moment, which is one sign. Of a few packets it is none, since the last of
     /// a stream may be lost. Rule R-REACH-1.
     pub(super) fn doubt_senders(&mut self, token: &Token<'_>) {
+        let unheard = |stream: &ReceiveStream| stream.unheard() >= u64::from(SIGNS);
+        if !self.region.streams.values().any(unheard) {
+            // So it is nearly always, and reading slots has its price.
+            return;
+        }
         for slot in token.slots() {
             let sender = slot.head.origin;
-            let stream = self.region.streams.get(&sender);
-            if stream.is_some_and(|stream| stream.unheard() >= u64::from(SIGNS)) {
+            if self.region.streams.get(&sender).is_some_and(unheard) {
                 self.doubt_sender(sender);
             }
         }
