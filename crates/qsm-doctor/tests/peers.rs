@@ -49,7 +49,11 @@ fn healthy() -> Evidence {
         };
         courses.insert((way, Kind::Sizes), sizes);
         courses.insert((way, Kind::Fragments), all(16));
-        courses.insert((way, Kind::Trains), all(480));
+        let trains = Course {
+            together: 40,
+            ..all(480)
+        };
+        courses.insert((way, Kind::Trains), trains);
     }
     for hops in [1, 2, 4, 8, 16, 64] {
         courses.insert((Way::Multicast, Kind::Hops(hops)), all(4));
@@ -148,6 +152,22 @@ fn trains_that_lose_more_than_single_ones_name_the_buffer() {
     // Where single ones are lost as often, trains add nothing.
     course(&mut evidence, Way::Unicast, Kind::Single).arrived = 340;
     assert_eq!(bad(&judge(&evidence)), [("unicast", Verdict::Fault)]);
+}
+
+#[test]
+fn trains_are_lost_whole_and_then_six_of_twelve_are_chance() {
+    let verdicts = |lost_trains: u64, lost_singles: u64| {
+        let mut evidence = healthy();
+        course(&mut evidence, Way::Unicast, Kind::Trains).arrived -= 40 * lost_trains;
+        course(&mut evidence, Way::Unicast, Kind::Single).arrived -= lost_singles;
+        bad(&judge(&evidence))
+    };
+    let (unicast, trains) = (("unicast", Verdict::Fault), ("trains", Verdict::Fault));
+    assert_eq!(verdicts(6, 60), [unicast]);
+    assert_eq!(verdicts(11, 60), [unicast, trains]);
+    // One of a hundred single ones, and half of all trains.
+    assert_eq!(verdicts(2, 4), [unicast]);
+    assert_eq!(verdicts(6, 4), [unicast, trains]);
 }
 
 #[test]

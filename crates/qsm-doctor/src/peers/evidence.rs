@@ -64,6 +64,8 @@ pub enum Kind {
 pub struct Course {
     /// Datagrams that were to be sent.
     pub wanted: u64,
+    /// Those that are given to the sender's system in one call: they may be lost as one. 0 is 1.
+    pub together: u64,
     /// Those that the sender's system took.
     pub sent: u64,
     /// Why it refused others.

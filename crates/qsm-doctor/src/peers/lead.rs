@@ -47,7 +47,7 @@ const SIZE_LEAST: u32 = 576;
 /// Sizes that are tried.
 const SIZES: u32 = 64;
 /// Copies of each size, so that a loss here and there does not look like a limit.
-const COPIES: u32 = 6;
+const COPIES: u32 = 8;
 
 /// Peers to be examined, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -423,6 +423,7 @@ impl Stage {
         let parts = parts(probes.kind, mtu, headers);
         let wanted = parts.iter().map(|part| u64::from(part.calls * part.train));
         let wanted = wanted.sum();
+        let together = parts.iter().map(|part| u64::from(part.train)).max();
         let burst = Burst {
             step,
             way: probes.way,
@@ -446,6 +447,7 @@ impl Stage {
             let side = Side::new(&self.seats[*receiver], now);
             let mut course = course(&sent, &sender, &side, now);
             course.wanted = wanted;
+            course.together = together.unwrap_or(1);
             let sizes = now.sizes.iter();
             course.sizes = sizes
                 .map(|(bytes, count)| (bytes + headers, *count))
@@ -542,7 +544,8 @@ fn parts(kind: Kind, mtu: u32, headers: u32) -> Vec<Part> {
             calls: 12,
             train: (60_000 / full).clamp(1, 40),
         }],
-        Kind::Hops(_) | Kind::After(_) => vec![one(100, 4)],
+        Kind::Hops(_) => vec![one(100, COPIES)],
+        Kind::After(_) => vec![one(100, 4)],
         Kind::Beside => vec![one(100, 20)],
     }
 }
@@ -584,6 +587,7 @@ fn course(sent: &Sent, sender: &Side<'_>, receiver: &Side<'_>, now: &Counted) ->
     let (came, came_elsewhere) = receiver.at_card(&receiver.now.came);
     Course {
         wanted: sent.taken,
+        together: 1,
         sent: sent.taken,
         refused: sent.refused.clone(),
         left,

@@ -637,7 +637,7 @@ impl Region {
     /// Highest packet that has come from a sender itself.
     fn arrived_of(&self, sender: Origin) -> u64 {
         let stream = self.streams.get(&sender);
-        stream.map_or(0, crate::receive::ReceiveStream::arrived)
+        stream.map_or(0, ReceiveStream::arrived)
     }
 
     /// Whether this speaker may still say something.
