@@ -21,7 +21,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi capi python replay dash-check
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi capi python replay dash-check
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -88,8 +88,18 @@ TELL_SKIPPED := if [ -s $(QSM_SKIPPED) ]; then sort -u $(QSM_SKIPPED); \
 
 unit: ## all tests of the workspace, the decoders' fuzz smoke among them
 	@mkdir -p $(TARGET_DIR) && rm -f $(QSM_SKIPPED)
-	$(CARGO) test $(LOCKED) --workspace
+	$(CARGO) test $(LOCKED) --workspace --no-run
+	@echo "running two halves side by side, which takes some minutes; each is shown when it is over"
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target unit-first unit-second
+	$(CARGO) test $(LOCKED) --workspace --doc
 	@$(TELL_SKIPPED)
+
+# Most tests of processes wait most of the time, so that two at a time are done in two thirds of it.
+unit-first:
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --test '[a-l]*'
+
+unit-second:
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins --test '[m-z]*'
 
 doc: ## documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
