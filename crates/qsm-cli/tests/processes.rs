@@ -580,7 +580,14 @@ fn a_full_disk_is_told_and_what_is_stored_is_whole() {
         .stderr(Stdio::piped());
     let sub = Running(command.spawn().unwrap());
     let lines: String = (0..1000).map(|n| format!("{n:0>199}\n")).collect();
-    assert_code(&cluster.run(&["pub", "disk"], lines.as_bytes()), 0);
+    let published = cluster.run(&["pub", "disk"], lines.as_bytes());
+    // The receiver may have left before it had everything, which is told then.
+    if published.status.code() == Some(4) {
+        let told = stderr(&published);
+        assert!(told.contains("left and are not known to have"), "{told}");
+    } else {
+        assert_code(&published, 0);
+    }
     let ended = sub.output();
     assert_code(&ended, 1);
     let told = stderr(&ended);
