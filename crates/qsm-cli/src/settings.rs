@@ -23,7 +23,7 @@ const COMMANDS: [&str; 9] = [
 ];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 19] = [
     "cluster",
     "cores",
     "data-port",
@@ -38,6 +38,7 @@ const KEYS: [&str; 18] = [
     "payload-checksums",
     "plan-every",
     "plan-unwanted",
+    "plan-common",
     "receive-buffer",
     "retention",
     "service",

@@ -62,6 +62,9 @@ pub struct ServiceConfig {
     /// groups share one (R-VIEW-16), each group having as many messages. 0: none; then only nodes with
     /// the same groups do, but for private regions. At most a million.
     pub plan_unwanted_ppm: u32,
+    /// Packets that a region for groups that several others have in common has to save in a second
+    /// (R-VIEW-17), by the same plans; `None`: there are no such regions.
+    pub plan_common: Option<u32>,
     /// How long a leaving member may take to drain before it is taken out anyway.
     pub drain_max: Duration,
     /// Largest datagram, bytes.
@@ -173,6 +176,7 @@ impl ServiceConfig {
             slow_after: Duration::from_secs(10),
             plan_interval: Duration::from_secs(10),
             plan_unwanted_ppm: 0,
+            plan_common: None,
             drain_max: Duration::from_secs(30),
             datagram_bytes,
             limits: ServiceLimits::default(),

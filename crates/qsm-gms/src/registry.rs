@@ -33,6 +33,7 @@ mod batch;
 mod census;
 mod clusters;
 mod command;
+mod commons;
 mod confirmations;
 mod departure;
 mod draft;
@@ -66,7 +67,7 @@ use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
 use self::absences::Absences;
 pub(crate) use self::admission::ERAS;
-use self::aim::{Aim, Classes};
+use self::aim::{Aim, Classes, GroupSet};
 pub(crate) use self::batch::Batch;
 pub(crate) use self::clusters::ClusterId;
 use self::clusters::Clusters;
@@ -106,6 +107,8 @@ struct Node {
     home: Option<RegionId>,
     /// The region that it is the only member of beside that one, for its residue.
     private: Option<RegionId>,
+    /// The common regions it is an active member of beside that one.
+    commons: BTreeSet<RegionId>,
     /// Regions it is on its way out of.
     departures: BTreeMap<RegionId, Departure>,
     /// The views and deaths that an unsynced node knows of.
@@ -141,6 +144,8 @@ pub(crate) struct Registry {
     nodes: BTreeMap<NodeId, Node>,
     classes: Classes,
     clusters: Clusters,
+    /// The common sets of the plan, the most worthwhile first.
+    commons: Vec<GroupSet>,
     /// Of each node the last life that ended here.
     ended: BTreeMap<NodeId, Incarnation>,
     /// Of each node the last life that another service has declared dead.
@@ -227,6 +232,7 @@ impl Registry {
             nodes: BTreeMap::new(),
             classes: Classes::default(),
             clusters: Clusters::default(),
+            commons: Vec::new(),
             ended: BTreeMap::new(),
             dead_elsewhere: BTreeMap::new(),
             work: WorkQueue::default(),
@@ -350,6 +356,7 @@ impl Registry {
                 life,
                 home: None,
                 private: None,
+                commons: BTreeSet::new(),
                 departures: BTreeMap::new(),
                 reported: Reported::default(),
                 published: false,

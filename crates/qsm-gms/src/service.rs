@@ -127,6 +127,7 @@ impl Service {
             planning: Planning::new(
                 config.plan_interval,
                 config.plan_unwanted_ppm,
+                config.plan_common,
                 Random::new(seed, "plans"),
             ),
             lists: Lists::default(),

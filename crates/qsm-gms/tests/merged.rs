@@ -1,4 +1,5 @@
-//! Nodes with similar groups share a region (R-VIEW-16).
+//! Nodes with similar groups share a region (R-VIEW-16), and what nodes with different groups have in
+//! common has one (R-VIEW-17).
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod network;
@@ -114,6 +115,97 @@ fn a_member_that_is_cut_off_from_a_new_service_gets_all_groups_of_its_region_unt
     cluster.check(address(SERVICE));
     assert_eq!(cluster.member(address(12)).origin(), life);
     assert_eq!(members(&cluster), [5; 6]);
+    assert_eq!(layout(&cluster), before);
+    assert_eq!(cluster.services[&address(SERVICE)].stats().moves, 0);
+}
+
+/// A service that makes a common region where it saves a packet in a second.
+fn commoning() -> ServiceConfig {
+    ServiceConfig {
+        plan_interval: ms(1000),
+        plan_common: Some(1),
+        ..Cluster::service_config(SERVICE)
+    }
+}
+
+/// Twelve members in two common groups, and four at a time in four others; and a publisher to one of
+/// the common ones.
+fn divided(seed: u64) -> Cluster {
+    let mut cluster = Cluster::new(seed);
+    cluster.start_service(commoning());
+    cluster.start_member(PUBLISHER, Some(address(SERVICE)));
+    for host in 8..20 {
+        cluster.start_member(host, Some(address(SERVICE)));
+        let own = (0..4).map(|group| format!("p{}-{group}", host / 4));
+        let groups = ["all".to_owned(), "any".to_owned()].into_iter().chain(own);
+        let groups: Vec<String> = groups.collect();
+        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+        cluster.enter(address(host), Role::Subscriber, &groups);
+    }
+    cluster.enter(address(PUBLISHER), Role::Publisher, &["all"]);
+    cluster.run(ms(12_000));
+    cluster.check(address(SERVICE));
+    cluster
+}
+
+fn sizes(cluster: &Cluster) -> Vec<(u32, usize)> {
+    let regions = layout(cluster).into_values();
+    let mut sizes: Vec<(u32, usize)> = regions
+        .map(|(groups, members)| (groups, members.len()))
+        .collect();
+    sizes.sort_unstable();
+    sizes
+}
+
+// Rule R-VIEW-17.
+#[test]
+fn what_several_regions_have_in_common_goes_by_one() {
+    let mut cluster = divided(1);
+    assert_eq!(sizes(&cluster), [(2, 12), (4, 4), (4, 4), (4, 4)]);
+    let before = layout(&cluster);
+    let plans = cluster.services[&address(SERVICE)].stats().plans;
+    cluster.run(ms(30_000));
+    let stats = cluster.services[&address(SERVICE)].stats();
+    assert_eq!((layout(&cluster), stats.plans), (before, plans));
+    // Who enters both, and nothing else, is at home there at once.
+    cluster.start_member(30, Some(address(SERVICE)));
+    cluster.enter(address(30), Role::Subscriber, &["all", "any"]);
+    cluster.run(ms(500));
+    assert_eq!(sizes(&cluster), [(2, 13), (4, 4), (4, 4), (4, 4)]);
+}
+
+// Rules R-VIEW-17, R-MEM-6.
+#[test]
+fn a_service_that_restarts_finds_a_common_region_again_and_its_plans_move_nobody() {
+    for seed in 0..5 {
+        let mut cluster = divided(seed);
+        let before = layout(&cluster);
+        cluster.services.clear();
+        cluster.start_service(commoning());
+        cluster.run(ms(50_000));
+        cluster.check(address(SERVICE));
+        assert_eq!(layout(&cluster), before, "seed {seed}");
+        let stats = cluster.services[&address(SERVICE)].stats();
+        assert_eq!((stats.moves, stats.regions_created), (0, 0), "seed {seed}");
+        assert!(stats.plans > 0, "seed {seed}");
+    }
+}
+
+// Rules R-VIEW-17, R-MEM-6.
+#[test]
+fn a_member_that_is_cut_off_from_a_new_service_stays_in_its_common_region() {
+    let mut cluster = divided(9);
+    let before = layout(&cluster);
+    let life = cluster.member(address(12)).origin();
+    cluster.cut = |from, to, _| [from, to].contains(&address(12));
+    cluster.services.clear();
+    cluster.start_service(commoning());
+    cluster.run(ms(4000));
+    assert_eq!(layout(&cluster), before);
+    cluster.cut = |_, _, _| false;
+    cluster.run(ms(6000));
+    cluster.check(address(SERVICE));
+    assert_eq!(cluster.member(address(12)).origin(), life);
     assert_eq!(layout(&cluster), before);
     assert_eq!(cluster.services[&address(SERVICE)].stats().moves, 0);
 }

@@ -30,6 +30,7 @@
 //! | `region` | the regions, and a node's place in them |
 //! | `job` | all of the above in slices |
 //! | `planner` | the whole: inputs, and the plan that is in force |
+//! | `commons` | sets of groups that several regions have in common |
 //! | `shared` | a region as it can be carried out within a share of unwanted messages |
 //! | `plan`, `moves` | a plan as data, and the steps from one to another |
 //! | `hints` | pins, nodes together or apart, security domains |
@@ -58,6 +59,7 @@ mod bundles;
 mod census;
 mod change;
 mod cluster;
+mod commons;
 mod hints;
 mod job;
 pub mod layouts;
@@ -77,6 +79,7 @@ mod tree;
 mod work;
 
 pub use cluster::Cost;
+pub use commons::CommonSets;
 pub use hints::{HintError, Hints, Names, Pin};
 pub use moves::Move;
 pub use plan::{

@@ -7,6 +7,7 @@ use qsm_wire::{GroupId, Instant, NodeId, Random, RegionId};
 
 use crate::census::{Census, Unit};
 use crate::cluster::Model;
+use crate::commons::CommonSets;
 use crate::hints::Hints;
 use crate::job::{Job, Outside, Remains, View};
 use crate::plan::{
@@ -424,6 +425,20 @@ impl Planner {
             .iter()
             .map(|(id, _)| id)
             .filter(move |id| *id >= first)
+    }
+
+    /// Notes a region of the present plan for the choice of common sets; returns how many groups were
+    /// looked at.
+    pub fn note_common(&self, id: RegionId, sets: &mut CommonSets) -> usize {
+        let region = self.table.get(id);
+        region.map_or(0, |region| sets.note(id, &region.cluster))
+    }
+
+    /// The common sets that are worth a region of their own, since that saves at least so many packets
+    /// in a second, by all regions that have been noted; the most worthwhile first.
+    #[must_use]
+    pub fn common_sets(&self, sets: CommonSets, least: u32) -> Vec<Vec<GroupId>> {
+        sets.select(least, &self.model())
     }
 
     /// The nodes of the present plan from this one on, ascending.

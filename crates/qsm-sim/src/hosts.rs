@@ -150,6 +150,7 @@ impl SimOptions {
             },
             plan_interval: self.plan_interval,
             plan_unwanted_ppm: self.plan_unwanted_ppm,
+            plan_common: self.plan_common,
             silence_heartbeats: self.patience.heartbeats,
             probes: match self.mischief {
                 Mischief::SilenceIgnored => u32::MAX,

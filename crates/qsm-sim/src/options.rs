@@ -62,6 +62,8 @@ pub struct SimOptions {
     pub plan_interval: Duration,
     /// Deliveries of a million that may be unwanted by a plan (R-VIEW-16).
     pub plan_unwanted_ppm: u32,
+    /// Packets that a common region has to save in a second (R-VIEW-17); `None`: there are none.
+    pub plan_common: Option<u32>,
     /// Hosts whose process has died say so to who probes it.
     pub refusals: bool,
     /// How regions are cut.
@@ -115,6 +117,7 @@ impl SimOptions {
             slow_after: Duration::ZERO,
             plan_interval: Duration::ZERO,
             plan_unwanted_ppm: 0,
+            plan_common: None,
             refusals: false,
             layout: Layout::default(),
             costs: None,

@@ -26,6 +26,8 @@ pub struct SwarmOptions {
     pub forgery: bool,
     /// Whether services may plan regions of similar nodes, which they do only when told to (R-VIEW-16).
     pub merging: bool,
+    /// Whether services may plan common regions (R-VIEW-17).
+    pub common: bool,
 }
 
 impl Default for SwarmOptions {
@@ -40,6 +42,7 @@ impl Default for SwarmOptions {
             duration: Duration::from_secs(12),
             forgery: false,
             merging: false,
+            common: false,
         }
     }
 }
@@ -75,8 +78,9 @@ pub fn swarm(seed: u64, sizes: &SwarmOptions) -> Result<Report, Box<Failure>> {
         crate::run(options).map_err(|failure| {
             let forgery = if sizes.forgery { " --forgery" } else { "" };
             let merging = if sizes.merging { " --merging" } else { "" };
+            let common = if sizes.common { " --common" } else { "" };
             Box::new(Failure {
-                replay: format!("qsm sim seed {seed} --draw {DRAW}{forgery}{merging}"),
+                replay: format!("qsm sim seed {seed} --draw {DRAW}{forgery}{merging}{common}"),
                 ..*failure
             })
         })

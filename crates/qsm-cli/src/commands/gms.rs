@@ -169,6 +169,9 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     if let Some(ppm) = network.plan_unwanted {
         builder = builder.plan_unwanted(f64::from(ppm) / 1e6);
     }
+    if let Some(packets) = network.plan_common {
+        builder = builder.plan_common(packets);
+    }
     Ok(builder.start()?)
 }
 

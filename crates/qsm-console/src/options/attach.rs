@@ -57,6 +57,7 @@ mod tests {
             "--slow-after 5",
             "--plan-every 5",
             "--plan-unwanted 5",
+            "--plan-common 5",
             "--loss 1",
             "--embedded-gms",
             "--no-embedded-gms",

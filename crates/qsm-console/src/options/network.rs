@@ -66,6 +66,10 @@ pub struct NetworkOptions {
     /// [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = loss_ppm)]
     pub plan_unwanted: Option<u32>,
+    /// Packets a second that a region for groups that several others have in common has to save; such
+    /// a group then takes one packet for a message. Likewise [default: no such regions]
+    #[arg(long, value_name = "PACKETS")]
+    pub plan_common: Option<u32>,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,

@@ -202,6 +202,9 @@ impl NodeOptions {
         if let Some(ppm) = self.network.plan_unwanted {
             builder = builder.plan_unwanted(f64::from(ppm) / 1e6);
         }
+        if let Some(packets) = self.network.plan_common {
+            builder = builder.plan_common(packets);
+        }
         if let Some(bytes) = self.retention {
             builder = builder.retention_bytes(bytes);
         }

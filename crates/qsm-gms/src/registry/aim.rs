@@ -35,6 +35,10 @@ pub(super) struct Aim {
     pub(super) advised: Arc<[GroupId]>,
     /// The merged region that the plan has it in.
     pub(super) cluster: Option<ClusterId>,
+    /// Those of its groups that go by common regions, each set by one.
+    pub(super) commons: Vec<GroupSet>,
+    /// Sets that it had in regions of their own with a former service.
+    pub(super) former: Vec<GroupSet>,
     /// The class that it is counted in.
     pub(super) class: Option<Signature>,
 }
@@ -44,6 +48,8 @@ pub(super) struct Aim {
 pub(super) struct Places {
     /// Those of the region that it shares; of its only one if it has no private region.
     pub(super) home: GroupSet,
+    /// Those of common regions beside it.
+    pub(super) commons: Vec<GroupSet>,
     pub(super) private: Option<GroupSet>,
     /// That region is a merged one.
     pub(super) cluster: Option<ClusterId>,
@@ -88,7 +94,7 @@ impl Aim {
     /// A group has to be in the residue, or need not; `true`: that is news.
     pub(super) fn sort(&mut self, key: &SignatureKey, group: GroupId, only: bool) -> bool {
         let advised = || self.advised.binary_search(&group).is_ok();
-        let changed = match self.set.contains(group) && (only || advised()) {
+        let changed = match self.is_rest(group) && (only || advised()) {
             true => self.residue.insert(group),
             false => self.residue.remove(&group),
         };
@@ -106,15 +112,41 @@ impl Aim {
         }
     }
 
-    /// What is left without the residue, if that is anything.
-    pub(super) fn shared(&self) -> Option<Signature> {
-        let all = self.residue.len() >= self.set.groups.len();
-        (!all).then_some(self.set.signature ^ self.residue_signature)
+    /// Whether it is a group that no common region has.
+    fn is_rest(&self, group: GroupId) -> bool {
+        self.set.contains(group) && !self.commons.iter().any(|set| set.contains(group))
     }
 
-    /// Whether a region of these groups is the one that the node shares, or its only one.
+    /// The groups that no common region has.
+    pub(super) fn rest(&self) -> GroupSet {
+        if self.commons.is_empty() {
+            return self.set.clone();
+        }
+        let groups = self.set.groups.iter().copied();
+        GroupSet {
+            signature: self.rest_signature(),
+            groups: groups.filter(|group| self.is_rest(*group)).collect(),
+        }
+    }
+
+    fn rest_signature(&self) -> Signature {
+        let commons = self.commons.iter().map(|set| set.signature);
+        commons.fold(self.set.signature, |rest, common| rest ^ common)
+    }
+
+    /// What is left without the residue and what common regions have, if that is anything.
+    pub(super) fn shared(&self) -> Option<Signature> {
+        let commons: usize = self.commons.iter().map(|set| set.groups.len()).sum();
+        let all = self.residue.len() + commons >= self.set.groups.len();
+        (!all).then_some(self.rest_signature() ^ self.residue_signature)
+    }
+
+    /// Whether a region of these groups is one that the node shares, or its only one.
     pub(super) fn fits(&self, signature: Signature) -> bool {
-        signature == self.set.signature || Some(signature) == self.shared()
+        let mut commons = self.commons.iter();
+        signature == self.set.signature
+            || Some(signature) == self.shared()
+            || commons.any(|set| set.signature == signature)
     }
 }
 

@@ -34,7 +34,8 @@ impl Node {
 
     /// Regions of which it is a member that stays.
     pub(super) fn homes(&self) -> impl Iterator<Item = RegionId> + use<> {
-        self.home.into_iter().chain(self.private)
+        let beside = self.private.into_iter().chain(self.commons.clone());
+        self.home.into_iter().chain(beside)
     }
 
     /// Whether the region is one of these.

@@ -52,6 +52,7 @@ impl Registry {
             advised = !node.aim.advised.is_empty();
         }
         self.aims_changed += u64::from(!changes.is_empty());
+        self.cut(id);
         for (group, on) in changes {
             self.count_receiver(id, *group, *on);
             if advised {
@@ -60,18 +61,23 @@ impl Registry {
         }
     }
 
-    /// The plan has these groups of nodes as residue, and these merged regions, and no others.
+    /// The plan has these groups of nodes as residue, these merged and these common regions, and no
+    /// others.
     pub(super) fn advise(&mut self, advice: Advice) {
         let Advice {
             mut residue,
             merged,
             unwanted_ppm,
+            commons,
         } = advice;
+        self.note_commons(commons);
         let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
         for node in nodes {
             self.advise_node(node, residue.remove(&node).unwrap_or_default());
         }
         self.merge(merged, unwanted_ppm);
+        let nodes: Vec<NodeId> = self.nodes.keys().copied().collect();
+        nodes.into_iter().for_each(|node| self.cut(node));
     }
 
     /// The same of one node.
@@ -135,28 +141,30 @@ impl Registry {
             let private = Some(GroupSet::new(&self.key, rest));
             return Some(Places {
                 home,
+                commons: Vec::new(),
                 private: private.filter(|set| !set.groups.is_empty()),
                 cluster: Some(cluster),
             });
         }
-        let cluster = None;
+        let (cluster, mut commons, rest) = (None, aim.commons.clone(), aim.rest());
         let class = aim.class.filter(|_| !aim.residue.is_empty());
-        let Some(signature) = class.filter(|class| self.classes.has_several(*class)) else {
-            let home = aim.set.clone();
-            let private = None;
-            return Some(Places {
-                home,
-                private,
-                cluster,
-            });
+        let class = class.filter(|class| self.classes.has_several(*class));
+        let (home, private) = if let Some(signature) = class {
+            let groups = rest.groups.iter().copied();
+            let groups = groups.filter(|group| !aim.residue.contains(group));
+            let groups = groups.collect();
+            (GroupSet { signature, groups }, Some(aim.residue()))
+        } else if aim.shared().is_none() && !commons.is_empty() {
+            // It shares nothing else.
+            let residue = Some(rest).filter(|set| !set.groups.is_empty());
+            (commons.remove(0), residue)
+        } else {
+            (rest, None)
         };
-        let groups = aim.set.groups.iter().copied();
-        let groups = groups
-            .filter(|group| !aim.residue.contains(group))
-            .collect();
         Some(Places {
-            home: GroupSet { signature, groups },
-            private: Some(aim.residue()),
+            home,
+            commons,
+            private,
             cluster,
         })
     }
@@ -176,7 +184,7 @@ impl Registry {
     }
 
     /// A group of a node may be in its residue now, or not any more.
-    fn sort_group(&mut self, id: NodeId, group: GroupId) {
+    pub(super) fn sort_group(&mut self, id: NodeId, group: GroupId) {
         let only = self.only_receiver(group);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;

@@ -46,6 +46,9 @@ pub(crate) struct Advice {
     pub(crate) merged: Vec<PlannedRegion>,
     /// Deliveries of a million in such a region that may be unwanted.
     pub(crate) unwanted_ppm: u32,
+    /// Sets of groups, each of which goes by one region to all who receive all of it (R-VIEW-17); of
+    /// two that overlap the first counts.
+    pub(crate) commons: Vec<Vec<GroupId>>,
 }
 
 /// A region of nodes whose groups differ.

@@ -15,7 +15,6 @@ use super::groups::Group;
 use super::request::PendingRoles;
 use super::work::{Stage, Work};
 use super::{Node, Registry};
-use crate::plan::Region;
 
 /// A node that has to be somewhere else.
 #[derive(Debug)]
@@ -112,6 +111,9 @@ impl Registry {
         };
         // Not: whether the home's groups are these; of two regions that a former service's
         // nodes report with the same groups only one is found.
+        let commons = places.commons.iter();
+        let commons = commons.map(|set| self.regions.find(set.signature, &set.groups));
+        let commons: Option<BTreeSet<RegionId>> = commons.collect();
         let home = match node.home {
             Some(home) if places.cluster.is_some() => {
                 let target = places.cluster.and_then(|id| self.clusters.region(id));
@@ -128,7 +130,7 @@ impl Registry {
         let private = node.private.and_then(|id| self.regions.get(id));
         let private = private.map(|region| &region.groups);
         let wanted = places.private.as_ref().map(|set| &set.groups);
-        home && private == wanted
+        home && private == wanted && commons.as_ref() == Some(&node.commons)
     }
 
     /// Where all active members of a region change to the same new set, the region changes its
@@ -217,7 +219,7 @@ impl Registry {
         }
     }
 
-    /// Moves one node, unless it is still on its way out of the region it wants to enter.
+    /// Moves one node, unless it is still on its way out of a region it wants to enter.
     fn relocate(&mut self, now: Instant, step: Move, draft: &mut Draft) {
         let Move {
             node: id, places, ..
@@ -227,25 +229,50 @@ impl Registry {
             Some(cluster) => self.clusters.region(cluster),
             None => self.regions.find(set.signature, &set.groups),
         };
+        let commons = places.commons.iter();
+        let commons = commons.map(|set| self.regions.find(set.signature, &set.groups));
+        let commons: Vec<Option<RegionId>> = commons.collect();
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        if found.is_some_and(|region| node.is_leaving(region)) {
+        let mut wanted = found.iter().chain(commons.iter().flatten());
+        if wanted.any(|region| node.is_leaving(*region)) {
             node.blocked = true;
             return;
         }
-        // Otherwise its region has been regrouped to exactly this, or only its residue changes.
-        if found.is_none() || found != node.home {
-            if let Some(home) = node.home {
-                self.take_leave(now, id, home, draft);
+        let stays = |region: &RegionId| found == Some(*region) || commons.contains(&Some(*region));
+        let present: BTreeSet<RegionId> = node.shared().collect();
+        for region in present.iter().filter(|region| !stays(region)) {
+            self.take_leave(now, id, *region, draft);
+        }
+        // Otherwise its region has been regrouped to exactly this, or other regions of it change.
+        let is_present = |region: &Option<RegionId>| region.is_some_and(|id| present.contains(&id));
+        let home = match found {
+            Some(home) if present.contains(&home) => {
+                if places.cluster.is_some() {
+                    self.change_share(id, home, set, draft);
+                }
+                Some(home)
             }
-            if !set.groups.is_empty() {
+            _ if set.groups.is_empty() => None,
+            _ => {
                 let target = found.unwrap_or_else(|| self.create_home(now, &places, draft));
                 self.settle_in(id, target, draft);
                 self.begin_stay(id, target, set, draft);
+                Some(target)
             }
-        } else if let Some(home) = found.filter(|_| places.cluster.is_some()) {
-            self.change_share(id, home, set, draft);
+        };
+        let commons = places.commons.iter().zip(commons).map(|(set, found)| {
+            if !is_present(&found) {
+                let target = found.unwrap_or_else(|| self.create_region(now, set, None, draft));
+                self.settle_in(id, target, draft);
+                return target;
+            }
+            found.unwrap_or_default()
+        });
+        let commons: BTreeSet<RegionId> = commons.collect();
+        if let Some(node) = self.nodes.get_mut(&id) {
+            (node.home, node.commons) = (home, commons);
         }
         self.relocate_residue(now, id, places.private.as_ref(), draft);
         self.carry_out(id, draft);
@@ -279,6 +306,9 @@ impl Registry {
         if let Some(set) = set {
             let target = self.create_region(now, set, Some(address), draft);
             self.settle_in(id, target, draft);
+            if let Some(node) = self.nodes.get_mut(&id) {
+                node.private = Some(target);
+            }
         }
     }
 
@@ -287,7 +317,7 @@ impl Registry {
         else {
             return;
         };
-        *node.place_in(region) = None;
+        node.vacate(home);
         let deadline = now.after(self.drain_max);
         let departure = Departure::leave(region.next_view(), deadline);
         node.departures.insert(home, departure);
@@ -324,7 +354,6 @@ impl Registry {
         else {
             return;
         };
-        *node.place_in(region) = Some(target);
         region.active += 1;
         let joined = region.next_view();
         node.absences.mark(target, joined);
@@ -350,7 +379,8 @@ impl Registry {
         }
         // Share the region's allocation.
         let home = node.home.and_then(|home| self.regions.get(home));
-        let all = home.filter(|region| node.private.is_none() && !region.merged);
+        let only = node.private.is_none() && node.commons.is_empty();
+        let all = home.filter(|region| only && !region.merged);
         if let Some(region) = all {
             node.aim.set.groups = Arc::clone(&region.groups);
         }
@@ -384,12 +414,16 @@ impl Registry {
 }
 
 impl Node {
-    /// Where the node notes that it is in this region.
-    pub(super) fn place_in(&mut self, region: &Region) -> &mut Option<RegionId> {
-        match region.private {
-            true => &mut self.private,
-            false => &mut self.home,
-        }
+    /// Regions in which it is with others, its home first.
+    pub(super) fn shared(&self) -> impl Iterator<Item = RegionId> {
+        self.home.into_iter().chain(self.commons.iter().copied())
+    }
+
+    /// The node is not in this region any more.
+    pub(super) fn vacate(&mut self, region: RegionId) {
+        self.home = self.home.filter(|home| *home != region);
+        self.private = self.private.filter(|private| *private != region);
+        self.commons.remove(&region);
     }
 }
 

@@ -168,8 +168,17 @@ impl Registry {
             .filter(|report| !report.address.ip().is_multicast());
         let groups = private.filter_map(|report| node.reported.groups.get(&report.region));
         let own = groups.flat_map(|set| set.groups.iter());
+        let shared = reports
+            .iter()
+            .filter(|report| report.address.ip().is_multicast());
+        let shared = shared.filter_map(|report| node.reported.groups.get(&report.region));
+        let shared: Vec<GroupSet> = shared.cloned().collect();
+        if shared.len() > 1 {
+            node.aim.former = shared;
+        }
         let advised = own.chain(divided.iter().filter(its_own)).copied().collect();
         self.advise_node(origin.node, advised);
+        self.cut(origin.node);
     }
 
     /// Takes up a region if at least one of its members lives or is waited for; returns those that
@@ -288,7 +297,8 @@ impl Registry {
 
     /// Views of different age may show a node active in two regions, or in two private ones: the one
     /// of its groups, or that it names itself, is its home, and it leaves the other in the first
-    /// batch. `true`: this one is its home.
+    /// batch; unless it is in both, with other groups in each (R-VIEW-17). `true`: it stays in this
+    /// one.
     fn take_up_home(
         &mut self,
         now: Instant,
@@ -302,8 +312,15 @@ impl Registry {
         let Some(region) = self.regions.get(id) else {
             return false;
         };
-        let other = *node.place_in(region);
+        let other = match region.private {
+            true => node.private,
+            false => node.home,
+        };
         let said = |region: &RegionId| node.reported.groups.contains_key(region);
+        if node.is_beside(&self.regions, id) {
+            node.commons.insert(id);
+            return true;
+        }
         let fits = match region.private {
             true => !other.as_ref().is_some_and(said),
             false if region.merged => node.reported.groups.contains_key(&id),
@@ -311,7 +328,10 @@ impl Registry {
         };
         let is_home = other.is_none() || fits;
         if is_home {
-            *node.place_in(region) = Some(id);
+            match region.private {
+                true => node.private = Some(id),
+                false => node.home = Some(id),
+            }
         }
         let stale = if is_home { other } else { Some(id) };
         if let Some(stale) = stale {

@@ -252,7 +252,7 @@ impl Registry {
             if let Some(region) = self.regions.get_mut(home)
                 && !node.is_for(region, placed)
             {
-                *node.place_in(region) = None;
+                node.vacate(home);
                 region.active -= 1;
                 let departure = Departure::leave(region.next_view(), deadline);
                 node.departures.insert(home, departure);

@@ -1,4 +1,5 @@
 mod absence;
+mod layout;
 mod machine;
 mod merging;
 mod relocation;
@@ -123,8 +124,9 @@ fn check(registry: &Registry) {
         );
         let homes = node.homes().map(|home| registry.regions.get(home).unwrap());
         let homes: Vec<&Region> = homes.collect();
-        let private: Vec<bool> = homes.iter().map(|region| region.private).collect();
-        assert!(matches!(private[..], [] | [false] | [false, true]));
+        let private = homes.iter().filter(|region| region.private).count();
+        assert_eq!(private, usize::from(node.private.is_some()));
+        assert!(node.home.is_some() || homes.is_empty());
         if !homes.is_empty() {
             let mut groups: Vec<GroupId> = homes
                 .iter()
@@ -203,131 +205,6 @@ fn updates(batch: &Batch, node: u64) -> &[Update] {
         .updates
         .get(&NodeId(node))
         .map_or(&[], |updates| updates)
-}
-
-// Rule R-VIEW-4.
-#[test]
-fn regions_equal_the_classes_found_by_brute_force_in_ten_thousand_systems() {
-    for seed in 0..10_000 {
-        let mut random = Random::new(Seed(seed), "brute");
-        let mut registry = registry(seed);
-        let (nodes, groups) = (1 + random.below(7), 1 + random.below(5));
-        let mut wanted: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
-        for node in 0..nodes {
-            admit(&mut registry, node);
-            wanted.insert(node, BTreeSet::new());
-        }
-        let mut advice = Advice::new();
-        for _ in 0..random.below(25) {
-            let (node, group) = (random.below(nodes), random.below(groups));
-            if random.below(10) == 0 {
-                advice = some_advice(&mut random, &mut registry, nodes, groups);
-                continue;
-            }
-            let Some(set) = wanted.get_mut(&node) else {
-                continue;
-            };
-            match random.below(16) {
-                0 => {
-                    wanted.remove(&node);
-                    registry.end(NodeId(node));
-                }
-                1..=5 => {
-                    set.remove(&group);
-                    exit(&mut registry, node, [group]);
-                }
-                6..=7 => publish(&mut registry, node, [group]),
-                8 => {
-                    registry.batch(NOW);
-                }
-                9 => drain(&mut registry),
-                _ => {
-                    set.insert(group);
-                    enter(&mut registry, node, [group]);
-                }
-            }
-        }
-        settle(&mut registry);
-        assert_eq!(
-            layout(&registry),
-            divided(&registry, &wanted, &advice),
-            "seed {seed}"
-        );
-    }
-}
-
-/// Groups of each node that a plan has as residue.
-type Advice = BTreeMap<u64, BTreeSet<GroupId>>;
-
-/// Regions: whether each is private, its groups, its nodes.
-type Regions = BTreeSet<(bool, BTreeSet<String>, BTreeSet<u64>)>;
-
-fn layout(registry: &Registry) -> Regions {
-    let regions = registry.regions.iter().map(|(_, region)| {
-        let name = |group: &GroupId| registry.groups.get(*group).unwrap().name.clone();
-        let groups = region.groups.iter().map(name).collect();
-        let nodes = region.members.iter().map(|member| member.origin.node.0);
-        (region.private, groups, nodes.collect())
-    });
-    regions.collect()
-}
-
-/// Advises what no plan would.
-fn some_advice(random: &mut Random, registry: &mut Registry, nodes: u64, groups: u64) -> Advice {
-    let mut advice = Advice::new();
-    for _ in 0..random.below(8) {
-        let group = format!("g{}", random.below(groups));
-        if let Some(group) = registry.groups.find(&group) {
-            advice.entry(random.below(nodes)).or_default().insert(group);
-        }
-    }
-    let numbers = |groups: &BTreeSet<GroupId>| groups.iter().copied().collect();
-    let residue = advice.iter();
-    let residue = residue.map(|(node, groups)| (NodeId(*node), numbers(groups)));
-    let residue = residue.collect();
-    registry.apply(
-        NOW,
-        Command::Advise(super::Advice {
-            residue,
-            ..super::Advice::default()
-        }),
-    );
-    advice
-}
-
-/// The classes that these nodes with these groups make: groups of one node alone, and those that
-/// are advised, are apart where that lets the node share a region with another. Rule R-VIEW-15.
-fn divided(registry: &Registry, wanted: &BTreeMap<u64, BTreeSet<u64>>, advice: &Advice) -> Regions {
-    let receivers = |group: &u64| wanted.values().filter(|set| set.contains(group)).count();
-    let advised = |node: &u64, group: &u64| {
-        let group = registry.groups.find(&format!("g{group}"));
-        let groups = advice.get(node);
-        groups.is_some_and(|groups| groups.iter().any(|id| Some(*id) == group))
-    };
-    let shared = |node: &u64, set: &BTreeSet<u64>| -> BTreeSet<u64> {
-        set.iter()
-            .filter(|group| receivers(group) > 1 && !advised(node, group))
-            .copied()
-            .collect()
-    };
-    let mut homes: BTreeMap<BTreeSet<String>, BTreeSet<u64>> = BTreeMap::new();
-    let mut regions = Regions::new();
-    for (node, set) in wanted.iter().filter(|(_, set)| !set.is_empty()) {
-        let common = shared(node, set);
-        let fellows = wanted.iter();
-        let fellows = fellows.filter(|(node, other)| shared(node, other) == common);
-        let divides = !common.is_empty() && common != *set && fellows.count() > 1;
-        let home = if divides { &common } else { set };
-        let home = names(home.iter().copied()).into_iter().collect();
-        homes.entry(home).or_default().insert(*node);
-        if divides {
-            let residue = set.difference(&common).copied();
-            let residue = names(residue).into_iter().collect();
-            regions.insert((true, residue, [*node].into()));
-        }
-    }
-    regions.extend(homes.into_iter().map(|(home, nodes)| (false, home, nodes)));
-    regions
 }
 
 /// R015: 18 nodes, 300 groups in three families A, B and C that overlap as in a Venn diagram:

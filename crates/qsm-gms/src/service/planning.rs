@@ -6,7 +6,7 @@
 //!              a change, or the last plan        all nodes known           done
 //!   Resting ───────────────────────────► Learning ─────────────► Planning ──────► Sharing
 //!      ▲                                                                             │ regions read
-//!      └─────────────── Command::Advise ──────────────── Reading ◄───────────────────┘
+//!      └─────────── Command::Advise ────────── Reading ◄─── Comparing ◄──────────────┘
 //! ```
 //!
 //! Each turn does a slice, so that a batch never waits for a plan. The registry takes the advice as
@@ -16,7 +16,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use qsm_plan::{Costs, Hints, Planner, Progress, SLICE, Settings, SharedLimits};
+use qsm_plan::{CommonSets, Costs, Hints, Planner, Progress, SLICE, Settings, SharedLimits};
 use qsm_proto::{Instant, Random};
 use qsm_wire::{GroupId, NodeId, RegionId};
 
@@ -46,6 +46,8 @@ pub(super) struct Planning {
     interval: Duration,
     /// Deliveries of a million that may be unwanted.
     unwanted_ppm: u32,
+    /// Packets that a common region has to save in a second.
+    common: Option<u32>,
     planner: Option<Planner>,
     /// The groups that the planner has of each node.
     known: BTreeMap<NodeId, Arc<[GroupId]>>,
@@ -76,6 +78,13 @@ enum Stage {
         at: Instant,
         advice: Advice,
     },
+    /// What regions have in common is counted, from this one on.
+    Comparing {
+        next: RegionId,
+        at: Instant,
+        advice: Advice,
+        sets: CommonSets,
+    },
     /// The plan is read, from this node on.
     Reading {
         next: NodeId,
@@ -103,14 +112,21 @@ fn settings(unwanted_ppm: u32) -> Settings {
 }
 
 impl Planning {
-    /// Plans that often, or never, with so many unwanted deliveries of a million.
-    pub(super) fn new(interval: Duration, unwanted_ppm: u32, mut random: Random) -> Self {
+    /// Plans that often, or never, with so many unwanted deliveries of a million, and with common
+    /// regions that save so many packets in a second.
+    pub(super) fn new(
+        interval: Duration,
+        unwanted_ppm: u32,
+        common: Option<u32>,
+        mut random: Random,
+    ) -> Self {
         let settings = settings(unwanted_ppm);
         let planner = (!interval.is_zero())
             .then(|| Planner::new(settings, Hints::default(), &mut random).ok());
         Self {
             interval,
             unwanted_ppm,
+            common,
             planner: planner.flatten(),
             known: BTreeMap::new(),
             stage: Stage::Resting(Instant::default()),
@@ -145,6 +161,7 @@ impl Planning {
             Stage::Learning { at, .. }
             | Stage::Planning { at }
             | Stage::Sharing { at, .. }
+            | Stage::Comparing { at, .. }
             | Stage::Reading { at, .. } => at,
         };
         Some(at)
@@ -188,11 +205,32 @@ impl Planning {
                 next, mut advice, ..
             } => match share(planner, registry, next, &mut advice) {
                 Some(next) => Stage::Sharing { next, at, advice },
-                None => Stage::Reading {
-                    next: NodeId(0),
+                None => Stage::Comparing {
+                    next: RegionId(0),
                     at,
                     advice,
+                    sets: CommonSets::new(registry.commons()),
                 },
+            },
+            Stage::Comparing {
+                next,
+                mut advice,
+                mut sets,
+                ..
+            } => match compare(planner, self.common, next, &mut sets) {
+                Some(next) => Stage::Comparing {
+                    next,
+                    at,
+                    advice,
+                    sets,
+                },
+                None => {
+                    if let Some(least) = self.common {
+                        advice.commons = planner.common_sets(sets, least);
+                    }
+                    let next = NodeId(0);
+                    Stage::Reading { next, at, advice }
+                }
             },
             Stage::Reading {
                 next, mut advice, ..
@@ -295,6 +333,24 @@ fn share(
                 groups: shared.groups,
             });
         }
+    }
+    None
+}
+
+/// Counts what regions of the plan have in common; returns the first that is left.
+fn compare(
+    planner: &Planner,
+    common: Option<u32>,
+    first: RegionId,
+    sets: &mut CommonSets,
+) -> Option<RegionId> {
+    common?;
+    let mut room = GROUPS_PER_SLICE;
+    for id in planner.regions_from(first) {
+        if room == 0 {
+            return Some(id);
+        }
+        room = room.saturating_sub(planner.note_common(id, sets) + 1);
     }
     None
 }

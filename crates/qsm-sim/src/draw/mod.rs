@@ -15,7 +15,7 @@ use qsm_wire::membership::Role;
 
 use self::dice::Dice;
 use self::faults::{add_filters, add_pauses, faults};
-use self::residue::{add_merging, add_residue};
+use self::residue::{add_common, add_merging, add_residue};
 use self::slowness::slow_down;
 use crate::content::Sizes;
 use crate::hosts::ServicePatience;
@@ -78,6 +78,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         slow_after: Duration::ZERO,
         plan_interval: Duration::ZERO,
         plan_unwanted_ppm: 0,
+        plan_common: None,
         refusals: pauses.one_in(2),
         costs: None,
         layout: Layout {
@@ -90,7 +91,8 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         mischief: Mischief::None,
         groups,
     };
-    add_merging(add_residue(slow_down(options, sizes), sizes), sizes)
+    let options = add_residue(slow_down(options, sizes), sizes);
+    add_common(add_merging(options, sizes), sizes)
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

@@ -93,17 +93,40 @@ pub(super) fn add_merging(options: SimOptions, sizes: &SwarmOptions) -> SimOptio
         return options;
     }
     let mut dice = Dice::of(Seed(options.seed), "merging");
-    let interval = Duration::from_secs(*dice.pick(&[1, 1, 2, 5]));
     let mut run = SimOptions {
+        plan_interval: Duration::from_secs(*dice.pick(&[1, 1, 2, 5])),
         plan_unwanted_ppm: *dice.pick(&[50_000, 200_000, 500_000, 1_000_000]),
-        plan_interval: interval,
         ..options
     };
-    if dice.one_in(2) {
-        return run;
+    if !dice.one_in(2) {
+        let count = dice.range(2, 6);
+        add_wide(&mut run, &mut dice, sizes, count);
     }
+    run
+}
+
+/// Draws how many packets common regions have to save, and for half of the runs groups that most nodes
+/// are in. The rest of the run stays as it was.
+pub(super) fn add_common(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
+    if !sizes.common {
+        return options;
+    }
+    let mut dice = Dice::of(Seed(options.seed), "common");
+    let mut run = SimOptions {
+        plan_interval: Duration::from_secs(*dice.pick(&[1, 1, 2, 5])),
+        plan_common: Some(*dice.pick(&[0, 0, 3])),
+        ..options
+    };
+    if !dice.one_in(2) {
+        let count = dice.range(1, 4);
+        add_wide(&mut run, &mut dice, sizes, count);
+    }
+    run
+}
+
+/// Adds groups that three of four nodes are in, which nodes enter and leave if they do so in others.
+fn add_wide(run: &mut SimOptions, dice: &mut Dice, sizes: &SwarmOptions, count: usize) {
     let first = run.groups.len();
-    let count = dice.range(2, 6);
     for group in first..first + count {
         let subscribers = (1..=run.nodes).filter(|_| !dice.one_in(4));
         let plan = GroupPlan {
@@ -112,7 +135,7 @@ pub(super) fn add_merging(options: SimOptions, sizes: &SwarmOptions) -> SimOptio
         };
         for host in plan.publishers.iter().copied() {
             let messages = sizes.messages_max / 4 + 1;
-            let drawn = flow(&mut dice, host, group, sizes);
+            let drawn = flow(dice, host, group, sizes);
             run.flows.push(Flow {
                 messages: drawn.messages.min(messages),
                 ..drawn
@@ -136,5 +159,4 @@ pub(super) fn add_merging(options: SimOptions, sizes: &SwarmOptions) -> SimOptio
         run.churn.push((dice.moment(sizes.duration), change));
     }
     run.churn.sort_by_key(|(at, _)| *at);
-    run
 }

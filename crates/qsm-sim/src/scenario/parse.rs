@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 34] = [
+const VERBS: [(&str, Verb); 35] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -97,6 +97,7 @@ const VERBS: [(&str, Verb); 34] = [
     ("slow-after", Verb::SlowAfter),
     ("plan-every", Verb::PlanEvery),
     ("plan-unwanted", Verb::PlanUnwanted),
+    ("plan-common", Verb::PlanCommon),
     ("refusals", Verb::Switch(|options| options.refusals = true)),
     ("budget", Verb::Budget),
     (
@@ -150,6 +151,7 @@ enum Verb {
     SlowAfter,
     PlanEvery,
     PlanUnwanted,
+    PlanCommon,
     Budget,
     RateMax,
     BatchDelay,
@@ -214,6 +216,7 @@ impl Reader {
             Verb::SlowAfter => options.slow_after = words.time("the time")?,
             Verb::PlanEvery => options.plan_interval = words.time("the time")?,
             Verb::PlanUnwanted => options.plan_unwanted_ppm = words.percent("a share")?,
+            Verb::PlanCommon => options.plan_common = Some(words.number("packets per second")?),
             Verb::GoneAfter => options.gone_after = words.time("the silence")?,
             Verb::Budget => {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;

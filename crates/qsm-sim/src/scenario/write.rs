@@ -178,6 +178,9 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     if options.plan_unwanted_ppm > 0 {
         writeln!(out, "plan-unwanted {}", Percent(options.plan_unwanted_ppm))?;
     }
+    if let Some(least) = options.plan_common {
+        writeln!(out, "plan-common {least}")?;
+    }
     if !options.slow_after.is_zero() {
         writeln!(out, "slow-after {}", Time(options.slow_after))?;
     }

@@ -55,6 +55,7 @@ impl Builder {
             slow_after: None,
             plan_every: None,
             plan_unwanted_ppm: 0,
+            plan_common: None,
             datagram_bytes: None,
             coverage: Coverage::Head,
             layout: Layout::default(),
@@ -146,6 +147,13 @@ impl Builder {
     /// service, as [`ServiceBuilder::plan_unwanted`](crate::ServiceBuilder::plan_unwanted).
     pub fn plan_unwanted(mut self, share: f64) -> Self {
         self.settings.plan_unwanted_ppm = share_ppm(share);
+        self
+    }
+
+    /// Packets a second that a region for what several others have in common has to save, if this node
+    /// embeds the service, as [`ServiceBuilder::plan_common`](crate::ServiceBuilder::plan_common).
+    pub fn plan_common(mut self, packets: u32) -> Self {
+        self.settings.plan_common = Some(packets);
         self
     }
 

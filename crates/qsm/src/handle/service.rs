@@ -34,6 +34,7 @@ impl ServiceBuilder {
             slow_after: None,
             plan_every: None,
             plan_unwanted_ppm: 0,
+            plan_common: None,
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -108,6 +109,15 @@ impl ServiceBuilder {
     /// nodes with the same groups, but for those of a few nodes. What is beyond 0 and 1 counts as these.
     pub fn plan_unwanted(mut self, share: f64) -> Self {
         self.settings.plan_unwanted_ppm = share_ppm(share);
+        self
+    }
+
+    /// Packets a second that a region for what several others have in common has to save (R-VIEW-17).
+    /// Groups that many nodes have, whatever else these receive, then take one packet for a message, by
+    /// the same plans; each group counts as having a message a second, since rates are not known. There
+    /// are no such regions if this is not given.
+    pub fn plan_common(mut self, packets: u32) -> Self {
+        self.settings.plan_common = Some(packets);
         self
     }
 

@@ -22,6 +22,7 @@ pub(crate) struct Embedding {
     slow_after: Option<Duration>,
     plan_every: Option<Duration>,
     plan_unwanted_ppm: u32,
+    plan_common: Option<u32>,
     /// Where its thread is to run, if that is not where this one does.
     affinity: Option<Affinity>,
     service: Option<RunningService>,
@@ -46,6 +47,7 @@ impl Embedding {
             slow_after: settings.slow_after,
             plan_every: settings.plan_every,
             plan_unwanted_ppm: settings.plan_unwanted_ppm,
+            plan_common: settings.plan_common,
             affinity: settings.threads.affinity_of_others(),
             service: None,
         }
@@ -81,6 +83,7 @@ impl Embedding {
             slow_after: self.slow_after,
             plan_every: self.plan_every,
             plan_unwanted_ppm: self.plan_unwanted_ppm,
+            plan_common: self.plan_common,
             on_yield: Some(Box::new(yielded)),
             on_move: Some(Box::new(moved)),
             ..ServiceSettings::embedded(&self.network, &self.cluster, self.channels)

@@ -132,6 +132,7 @@ pub(crate) struct ServiceSettings {
     pub(crate) slow_after: Option<Duration>,
     pub(crate) plan_every: Option<Duration>,
     pub(crate) plan_unwanted_ppm: u32,
+    pub(crate) plan_common: Option<u32>,
     /// Where its thread runs; where the calling one does if `None`.
     pub(crate) affinity: Option<Affinity>,
     /// To be called when an embedded service has given way to another one.
@@ -161,6 +162,7 @@ impl ServiceSettings {
             slow_after: None,
             plan_every: None,
             plan_unwanted_ppm: 0,
+            plan_common: None,
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -197,6 +199,7 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
         discovery,
         embedded: settings.embedded,
         plan_unwanted_ppm: settings.plan_unwanted_ppm,
+        plan_common: settings.plan_common,
         ..ServiceConfig::new(NodeId(random()), port.local_addr())
     };
     config.plan.port = settings.channels.port;

@@ -70,6 +70,8 @@ pub(crate) struct NodeSettings {
     pub(crate) plan_every: Option<Duration>,
     /// Likewise.
     pub(crate) plan_unwanted_ppm: u32,
+    /// Packets a second that a common region saves, if it embeds the service; `None`: none is made.
+    pub(crate) plan_common: Option<u32>,
     pub(crate) datagram_bytes: Option<usize>,
     pub(crate) coverage: Coverage,
     pub(crate) layout: Layout,

@@ -2,6 +2,7 @@
 
 use qsm_wire::membership::MemberFilter;
 
+use super::layout::layout;
 use super::*;
 use crate::plan::MemberStay;
 use crate::registry::Advice;
@@ -131,9 +132,9 @@ fn plan(registry: &mut Registry, unwanted_ppm: u32, regions: &[(&[u64], &[u64])]
     });
     let merged = merged.collect();
     let advice = Advice {
-        residue: BTreeMap::new(),
         merged,
         unwanted_ppm,
+        ..Advice::default()
     };
     registry.apply(NOW, Command::Advise(advice));
 }
