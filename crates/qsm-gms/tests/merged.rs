@@ -174,6 +174,26 @@ fn what_several_regions_have_in_common_goes_by_one() {
     assert_eq!(sizes(&cluster), [(2, 13), (4, 4), (4, 4), (4, 4)]);
 }
 
+// Rules R-VIEW-8, R-VIEW-17.
+#[test]
+fn a_group_that_all_enter_joins_a_common_region_that_stays() {
+    let mut cluster = divided(2);
+    let common = |cluster: &Cluster| {
+        let regions = layout(cluster).into_iter();
+        let mut common = regions.filter(|(_, (_, members))| members.len() == 12);
+        common.next().map(|(id, (groups, _))| (id, groups))
+    };
+    let (id, groups) = common(&cluster).unwrap();
+    assert_eq!(groups, 2);
+    for host in 8..20 {
+        cluster.enter(address(host), Role::Subscriber, &["new"]);
+    }
+    cluster.run(ms(20_000));
+    cluster.check(address(SERVICE));
+    assert_eq!(common(&cluster), Some((id, 3)));
+    assert_eq!(sizes(&cluster), [(3, 12), (4, 4), (4, 4), (4, 4)]);
+}
+
 // Rules R-VIEW-17, R-MEM-6.
 #[test]
 fn a_service_that_restarts_finds_a_common_region_again_and_its_plans_move_nobody() {

@@ -20,7 +20,8 @@ use super::{Node, Registry};
 #[derive(Debug)]
 struct Move {
     node: NodeId,
-    home: Option<RegionId>,
+    /// Where it is with others, its home first.
+    present: Vec<RegionId>,
     places: Places,
 }
 
@@ -48,9 +49,13 @@ impl Registry {
             if self.is_placed(id, &places) {
                 self.carry_out(id, draft);
             } else {
-                let home = self.nodes.get(&id).and_then(|node| node.home);
-                let node = id;
-                moves.push(Move { node, home, places });
+                let present = self.nodes.get(&id).into_iter().flat_map(Node::shared);
+                let (node, present) = (id, present.collect());
+                moves.push(Move {
+                    node,
+                    present,
+                    places,
+                });
             }
         }
         self.regroup(&moves, draft);
@@ -137,12 +142,12 @@ impl Registry {
     /// groups instead of its members, and nobody has to join another address (R044).
     fn regroup(&mut self, moves: &[Move], draft: &mut Draft) {
         let mut tally: BTreeMap<RegionId, (usize, Option<&GroupSet>)> = BTreeMap::new();
-        for step in moves {
-            let Some(home) = step.home else { continue };
-            let (movers, set) = tally.entry(home).or_insert((0, Some(&step.places.home)));
-            *movers += 1;
-            let alike = |set: &&GroupSet| **set == step.places.home;
-            *set = set.filter(|set| alike(set) && step.places.cluster.is_none());
+        for step in moves.iter().filter(|step| step.places.cluster.is_none()) {
+            for (present, target) in self.successors(step) {
+                let (movers, set) = tally.entry(present).or_insert((0, Some(target)));
+                *movers += 1;
+                *set = set.filter(|set| *set == target);
+            }
         }
         let mut candidates: Vec<(Reverse<usize>, RegionId, &GroupSet)> = Vec::new();
         for (id, (movers, set)) in tally {
@@ -161,6 +166,26 @@ impl Registry {
                 self.change_groups(id, set, draft);
             }
         }
+    }
+
+    /// The sets that could follow the regions that a node is to leave: one that nobody has yet and
+    /// that has some of the same groups, or if it has none that of its home.
+    fn successors<'a>(&self, step: &'a Move) -> Vec<(RegionId, &'a GroupSet)> {
+        let home = &step.places.home;
+        let sets = core::iter::once(home).chain(&step.places.commons);
+        let found = |set: &GroupSet| self.regions.find(set.signature, &set.groups);
+        let (old, mut fresh): (Vec<_>, Vec<_>) = sets.partition(|set| found(set).is_some());
+        let stay: BTreeSet<RegionId> = old.into_iter().filter_map(found).collect();
+        let mut successors = Vec::new();
+        for id in step.present.iter().filter(|id| !stay.contains(id)) {
+            let region = self.regions.get(*id);
+            let groups = region.map_or(&[][..], |region| &region.groups);
+            let alike = |set: &&GroupSet| groups.iter().any(|group| set.contains(*group));
+            let at = fresh.iter().position(alike);
+            let at = at.or_else(|| fresh.iter().position(|set| *set == home));
+            successors.extend(at.map(|at| (*id, fresh.remove(at))));
+        }
+        successors
     }
 
     /// Whether a group that this region would lose goes on elsewhere for one of its members: what
