@@ -213,6 +213,10 @@ pub(crate) struct LayoutOptions {
     /// Share of the deliveries in a region that its receivers may not want, as qsm gms --plan-unwanted
     #[arg(long, value_name = "PERCENT", value_parser = loss_ppm, requires = "layout")]
     pub(crate) layout_unwanted: Option<u32>,
+    /// Packets a second that a region for what several others have in common has to save, as qsm gms
+    /// --plan-common
+    #[arg(long, value_name = "PACKETS", requires = "layout")]
+    pub(crate) layout_common: Option<u32>,
 }
 
 impl LayoutOptions {
@@ -221,6 +225,7 @@ impl LayoutOptions {
         layout: None,
         layout_share: 0,
         layout_unwanted: None,
+        layout_common: None,
     };
 
     /// The same, as arguments of a sender.
@@ -377,6 +382,7 @@ mod tests {
             layout: Some(Layout::Private),
             layout_share: 100_000,
             layout_unwanted: None,
+            layout_common: None,
         };
         assert_eq!(options.part_of(1000), 100);
         assert_eq!(options.beside(900), 100);

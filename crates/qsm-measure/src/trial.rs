@@ -285,6 +285,8 @@ impl<'a> TrialProcesses<'a> {
             words.push(format!("--plan-every={}", PLAN_EVERY.as_secs()));
             let unwanted = layout.layout_unwanted.map(|ppm| f64::from(ppm) / 1e4);
             words.extend(unwanted.map(|percent| format!("--plan-unwanted={percent}")));
+            let common = layout.layout_common;
+            words.extend(common.map(|packets| format!("--plan-common={packets}")));
         }
         let service = self.start("gms", words)?;
         loop {

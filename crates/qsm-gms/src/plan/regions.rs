@@ -28,8 +28,8 @@ pub(crate) struct MemberStay {
     pub(crate) since: BTreeMap<GroupId, ViewNumber>,
 }
 
-/// Nodes with exactly the same groups (R015, R-VIEW-4), but for those that they have in private
-/// regions; or one node with such groups (R-VIEW-15); or nodes with similar groups (R-VIEW-16).
+/// Nodes with exactly the same groups (R015, R-VIEW-4), but for those that they have in private or
+/// common regions (R-VIEW-17); or one node with such groups (R-VIEW-15); or nodes with similar groups (R-VIEW-16).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Region {
