@@ -157,6 +157,19 @@ pub const TO_SERVICE: &[Variant] = &[
     ),
     variant(11, "About", ABOUT),
     variant(12, "Rates", RATES),
+    variant(
+        13,
+        "GroupRates",
+        &[
+            list(
+                "group_rates",
+                &A_GROUP_RATE,
+                "messages of the node to groups",
+            )
+            .drawn("groups"),
+            flag("rates_whole", "it publishes to no other group").drawn("whole"),
+        ],
+    ),
 ];
 
 const NODE_ROW: &[Field] = &[
@@ -186,6 +199,11 @@ const REGION_ROW: &[Field] = &[
     MEMBERS,
 ];
 const A_NODE_ROW: Field = Field::new("node_row", Shape::Record(NODE_ROW), "a node");
+const GROUP_RATE: &[Field] = &[
+    GROUP,
+    u32("messages_in_1000_s", "messages in 1000 s").drawn("messages in 1000 s"),
+];
+const A_GROUP_RATE: Field = Field::new("group_rate", Shape::Record(GROUP_RATE), "a group");
 const A_GROUP_ROW: Field = Field::new("group_row", Shape::Record(GROUP_ROW), "a group");
 const A_REGION_ROW: Field = Field::new("region_row", Shape::Record(REGION_ROW), "a region");
 

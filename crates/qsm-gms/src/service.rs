@@ -16,6 +16,7 @@ mod sessions;
 mod strains;
 mod suspicions;
 mod timers;
+mod traffic;
 mod updates;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -34,6 +35,7 @@ use self::profiles::Profiles;
 use self::sessions::SessionTable;
 use self::strains::Strains;
 use self::suspicions::Suspicions;
+use self::traffic::Traffic;
 use crate::plan::{AddressPlan, SignatureKey};
 use crate::registry::Registry;
 use crate::{ServiceConfig, ServiceConfigError, ServiceEvent, ServiceStats};
@@ -70,6 +72,7 @@ pub struct Service {
     damage: DamageLog,
     strains: Strains,
     profiles: Profiles,
+    traffic: Traffic,
     planning: Planning,
     /// For those who only look.
     lists: Lists,
@@ -124,6 +127,7 @@ impl Service {
             damage: DamageLog::default(),
             strains: Strains::default(),
             profiles: Profiles::default(),
+            traffic: Traffic::default(),
             planning: Planning::new(
                 config.plan_interval,
                 config.plan_unwanted_ppm,

@@ -176,6 +176,9 @@ impl Planner {
 
     /// Notes a group's rate, in messages per 1000 seconds. The next plan follows it.
     pub fn set_rate(&mut self, group: GroupId, rate: u32) {
+        if self.rates.of(group) == rate {
+            return;
+        }
         self.rates.set(group, rate);
         self.hashes.change(group, &self.rates);
     }

@@ -74,6 +74,17 @@ impl<V: Default + PartialEq> GroupTable<V> {
         self.slots.iter_mut().flatten().map(|(_, value)| value)
     }
 
+    /// Places, of which some are taken.
+    pub(crate) fn places(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The groups that have a value in so many places from this one on.
+    pub(crate) fn look(&self, place: usize, count: usize) -> impl Iterator<Item = (GroupId, &V)> {
+        let slots = self.slots.iter().skip(place).take(count).flatten();
+        slots.map(|(group, value)| (*group, value))
+    }
+
     /// All groups that have a value, by number.
     pub(crate) fn into_sorted(self) -> Vec<(GroupId, V)> {
         let mut values: Vec<_> = self.slots.into_iter().flatten().collect();

@@ -15,7 +15,8 @@ mod update;
 pub use self::answer::{Answer, AnswerRows, FromService, GroupRow, NodeRow, RegionRow};
 pub use self::member::{AwayReason, Member, Sender};
 pub use self::request::{
-    About, GroupReport, Hello, QueryKind, Rates, RegionReport, Role, Strain, ToService,
+    About, GroupRate, GroupRates, GroupReport, Hello, QueryKind, Rates, RegionReport, Role, Strain,
+    ToService,
 };
 pub use self::update::{GroupStart, MemberFilter, Update, ViewStep};
 

@@ -3,8 +3,12 @@
 
 mod support;
 
-use qsm_wire::membership::{About, FromService, QueryKind, Rates, ToService};
-use qsm_wire::{Header, Hop, Incarnation, Kind, ListQuery, ListReply, NodeId, Origin, Packet};
+use qsm_wire::membership::{
+    About, FromService, GroupRate, GroupRates, QueryKind, Rates, ToService,
+};
+use qsm_wire::{
+    GroupId, Header, Hop, Incarnation, Kind, ListQuery, ListReply, NodeId, Origin, Packet,
+};
 use support::Owned;
 use support::listed::{assert_listed, listed};
 
@@ -95,6 +99,15 @@ fn a_nodes_word_on_itself() {
     let fields = "0b 0200 6831 0300 312e32 0700000000000000";
     assert_to_service(&ToService::About(about), fields);
     assert_to_service(&ToService::Rates(rates), "0c 09000000 0a000000");
+    let rates = GroupRates {
+        groups: vec![GroupRate {
+            group: GroupId(7),
+            rate: 2500,
+        }],
+        whole: true,
+    };
+    let fields = "0d 01000000 07000000 c4090000 01";
+    assert_to_service(&ToService::GroupRates(rates), fields);
     for (host, version) in [
         ("h".repeat(65), String::new()),
         (String::new(), "1\n".to_owned()),

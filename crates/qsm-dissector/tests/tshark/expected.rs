@@ -424,6 +424,14 @@ pub(crate) fn of_request_message(message: &ToService) -> Sheet {
             out.put("to_service", 12);
             of_rates(out, *rates);
         }
+        ToService::GroupRates(rates) => {
+            out.put("to_service", 13);
+            for rate in &rates.groups {
+                out.put("group", rate.group);
+                out.put("messages_in_1000_s", rate.rate);
+            }
+            out.flag("rates_whole", rates.whole);
+        }
         other => panic!("{other:?} is compared nowhere"),
     }
     sheet

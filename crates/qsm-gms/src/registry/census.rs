@@ -38,6 +38,19 @@ impl Registry {
         group.map_or(0, |group| group.receivers.count())
     }
 
+    /// Nodes that send to a group.
+    pub(crate) fn publishers(&self, group: GroupId) -> impl Iterator<Item = NodeId> {
+        let group = self.groups.get(group);
+        group
+            .into_iter()
+            .flat_map(|group| group.publishers.iter().copied())
+    }
+
+    /// The numbers of groups, from this one on, ascending.
+    pub(crate) fn groups_from(&self, first: GroupId) -> impl Iterator<Item = GroupId> {
+        self.groups.numbers_from(first)
+    }
+
     /// The only node that is to receive a group, if it is one.
     fn only_receiver(&self, group: GroupId) -> Option<NodeId> {
         self.groups.get(group)?.receivers.only()

@@ -85,6 +85,13 @@ impl GroupTable {
         numbered.filter_map(|(id, group)| Some((id, group.as_ref()?)))
     }
 
+    /// Numbers in use from this one on, ascending.
+    pub(crate) fn numbers_from(&self, first: GroupId) -> impl Iterator<Item = GroupId> {
+        let at = usize::try_from(first.0).unwrap_or(usize::MAX);
+        let numbered = (0..).map(GroupId).zip(&self.groups).skip(at);
+        numbered.filter_map(|(id, group)| group.as_ref().map(|_| id))
+    }
+
     pub(crate) fn get(&self, id: GroupId) -> Option<&Group> {
         self.groups.get(usize::try_from(id.0).ok()?)?.as_ref()
     }

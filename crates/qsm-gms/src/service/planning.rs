@@ -3,10 +3,10 @@
 //! which nodes share a region although some of them do not want all of its groups.
 //!
 //! ```text
-//!              a change, or the last plan        all nodes known           done
-//!   Resting ───────────────────────────► Learning ─────────────► Planning ──────► Sharing
-//!      ▲                                                                             │ regions read
-//!      └─────────── Command::Advise ────────── Reading ◄─── Comparing ◄──────────────┘
+//!           a change, or the last plan        all nodes and rates known        done
+//!   Resting ──────────────────────► Learning ─► Rating ────────► Planning ──────► Sharing
+//!      ▲                                                                            │ regions read
+//!      └────────── Command::Advise ─────────── Reading ◄─── Comparing ◄─────────────┘
 //! ```
 //!
 //! Each turn does a slice, so that a batch never waits for a plan. The registry takes the advice as
@@ -16,10 +16,13 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use qsm_plan::{CommonSets, Costs, Hints, Planner, Progress, SLICE, Settings, SharedLimits};
+use qsm_plan::{
+    CommonSets, Costs, Hints, Planner, Progress, RATE_PRIOR, SLICE, Settings, SharedLimits,
+};
 use qsm_proto::{Instant, Random};
 use qsm_wire::{GroupId, NodeId, RegionId};
 
+use super::traffic::Traffic;
 use crate::registry::{Advice, ClusterId, PlannedRegion, Registry};
 
 /// Time from the first change on before it is planned for: others may follow.
@@ -38,6 +41,8 @@ const RECEIVERS_MAX: u32 = 3;
 const COPIES_MAX: u32 = 16;
 /// Groups of nodes that are looked at in a slice.
 const GROUPS_PER_SLICE: usize = 50_000;
+/// Groups whose rates are looked up in a slice.
+const RATES_PER_SLICE: usize = 10_000;
 
 /// Plans residue and merged regions, if that is switched on.
 #[derive(Debug)]
@@ -67,6 +72,11 @@ enum Stage {
     /// The planner hears of nodes, from this one on.
     Learning {
         next: NodeId,
+        at: Instant,
+    },
+    /// The planner hears of rates, from this group on.
+    Rating {
+        next: GroupId,
         at: Instant,
     },
     Planning {
@@ -159,6 +169,7 @@ impl Planning {
             Stage::Resting(_) if self.left == 0 => return None,
             Stage::Resting(at) => at.max(self.not_before),
             Stage::Learning { at, .. }
+            | Stage::Rating { at, .. }
             | Stage::Planning { at }
             | Stage::Sharing { at, .. }
             | Stage::Comparing { at, .. }
@@ -168,7 +179,12 @@ impl Planning {
     }
 
     /// Does a slice; returns advice when there is some.
-    pub(super) fn step(&mut self, now: Instant, registry: &Registry) -> Option<Advice> {
+    pub(super) fn step(
+        &mut self,
+        now: Instant,
+        registry: &Registry,
+        traffic: &Traffic,
+    ) -> Option<Advice> {
         let at = now.after(PAUSE);
         let planner = self.planner.as_mut()?;
         let resting = Stage::Resting(now);
@@ -183,6 +199,13 @@ impl Planning {
                 Some(next) => Stage::Learning { next, at },
                 None => {
                     forget(planner, &mut self.known, registry);
+                    let next = GroupId(0);
+                    Stage::Rating { next, at }
+                }
+            },
+            Stage::Rating { next, .. } => match rate(planner, registry, traffic, next) {
+                Some(next) => Stage::Rating { next, at },
+                None => {
                     // Without hints nothing contradicts.
                     match planner.start(now) {
                         Ok(()) => Stage::Planning { at },
@@ -275,6 +298,21 @@ fn learn(
         known.insert(node, Arc::clone(groups));
     }
     None
+}
+
+/// Tells the planner how many messages groups have; returns the first that is left.
+fn rate(
+    planner: &mut Planner,
+    registry: &Registry,
+    traffic: &Traffic,
+    first: GroupId,
+) -> Option<GroupId> {
+    let mut groups = registry.groups_from(first);
+    for group in groups.by_ref().take(RATES_PER_SLICE) {
+        let rate = traffic.of(registry, group);
+        planner.set_rate(group, rate.unwrap_or(RATE_PRIOR));
+    }
+    groups.next()
 }
 
 /// Those of the first set that the second has not; both ascend.

@@ -91,11 +91,12 @@ impl Service {
 
     /// Goes on planning, if that is due.
     fn plan(&mut self, now: Instant) {
-        self.planning.note_changes(now, self.registry.aims_changed);
+        let changes = self.registry.aims_changed + self.traffic.changes();
+        self.planning.note_changes(now, changes);
         if self.planning.next_timeout().is_none_or(|at| at > now) {
             return;
         }
-        if let Some(advice) = self.planning.step(now, &self.registry) {
+        if let Some(advice) = self.planning.step(now, &self.registry, &self.traffic) {
             self.stats.plans += 1;
             self.command(now, Command::Advise(advice));
         }

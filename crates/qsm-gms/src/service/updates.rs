@@ -86,6 +86,7 @@ impl Service {
         self.deafness.forget(origin.node);
         self.strains.forget(origin.node);
         self.profiles.forget(origin.node);
+        self.traffic.forget(origin.node);
         match cause {
             EndCause::Goodbye => {
                 self.event(ServiceEvent::Left { origin });

@@ -17,6 +17,7 @@ use qsm_wire::{
 use self::copies::Copies;
 use crate::closing::Closing;
 use crate::former::FormerPositions;
+use crate::group_rates::GroupCounts;
 use crate::introduction::Reporter;
 use crate::membership::Membership;
 use crate::node::NodeState;
@@ -45,6 +46,8 @@ pub struct Endpoint {
     damage: DamageLog,
     /// Its introduction, if it gives one.
     reporter: Option<Reporter>,
+    /// Of who says what it is.
+    group_counts: Option<GroupCounts>,
     copies: Copies,
 }
 
@@ -57,6 +60,7 @@ impl Endpoint {
         config.check()?;
         let introduction = config.introduction.clone();
         Ok(Self {
+            group_counts: introduction.as_ref().map(|_| GroupCounts::new(now)),
             reporter: introduction.map(|what| Reporter::new(what, config.node, now)),
             membership: Membership::new(&config, seed, now),
             regions: RegionSet::new(&config.limits),
@@ -249,6 +253,8 @@ impl Endpoint {
             next = next.min(from.max(now));
         }
         next = next.min(self.closing.timeout(now).unwrap_or(Instant::NEVER));
+        let counts = self.group_counts.as_ref().and_then(GroupCounts::due);
+        next = next.min(counts.unwrap_or(Instant::NEVER));
         let report = self.reporter.as_ref().and_then(Reporter::due);
         next = next.min(report.unwrap_or(Instant::NEVER));
         (next < Instant::NEVER).then_some(next)

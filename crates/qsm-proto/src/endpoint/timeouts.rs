@@ -1,6 +1,7 @@
 //! Work that is due.
 
 use super::Endpoint;
+use crate::group_rates::STEP;
 use crate::introduction::Counted;
 use crate::{Deliver, Instant};
 
@@ -29,6 +30,7 @@ impl Endpoint {
         self.for_each_region(|cx| cx.part());
         self.for_each_region(|cx| cx.forget_ended());
         self.report_rates();
+        self.report_group_rates();
         self.go_on_closing();
     }
 
@@ -39,6 +41,9 @@ impl Endpoint {
         if let Some(about) = reporter.and_then(|reporter| reporter.admitted(now, counted)) {
             self.membership.introduce(now, about, &mut self.node.outbox);
         }
+        if let Some(counts) = &mut self.group_counts {
+            counts.admitted(now);
+        }
     }
 
     /// Says how many messages it sends and receives, if that is due.
@@ -47,6 +52,21 @@ impl Endpoint {
         let reporter = self.reporter.as_mut();
         if let Some(rates) = reporter.and_then(|reporter| reporter.report(now, counted)) {
             self.membership.rated(now, rates, &mut self.node.outbox);
+        }
+    }
+
+    /// Says how many messages it publishes to which groups, if that is due.
+    fn report_group_rates(&mut self) {
+        let (now, routes) = (self.node.now, &self.regions.routes);
+        let Some(counts) = &mut self.group_counts else {
+            return;
+        };
+        if let Some(place) = counts.place(now) {
+            let published = routes.counts(place, STEP);
+            if let Some(rates) = counts.look(now, routes.places(), published) {
+                self.membership
+                    .group_rated(now, rates, &mut self.node.outbox);
+            }
         }
     }
 

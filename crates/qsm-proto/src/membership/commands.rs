@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use std::net::SocketAddr;
 
-use qsm_wire::membership::{About, Answer, QueryKind, Rates, Role, Strain, ToService};
+use qsm_wire::membership::{About, Answer, GroupRates, QueryKind, Rates, Role, Strain, ToService};
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
 use super::{GOODBYE_MAX, Membership};
@@ -166,6 +166,14 @@ impl Membership {
     pub fn rated(&mut self, now: Instant, rates: Rates, outbox: &mut Outbox) {
         if self.goodbye_until.is_none() {
             self.tell(&ToService::Rates(rates));
+            self.step(now, outbox);
+        }
+    }
+
+    /// Says what this node publishes to groups, for plans. Lost when there is no service.
+    pub fn group_rated(&mut self, now: Instant, rates: GroupRates, outbox: &mut Outbox) {
+        if self.goodbye_until.is_none() {
+            self.tell(&ToService::GroupRates(rates));
             self.step(now, outbox);
         }
     }

@@ -132,6 +132,22 @@ impl Routes {
         route.map_or(1, |route| route.numbering.next())
     }
 
+    /// Places of the table of groups.
+    pub(crate) fn places(&self) -> usize {
+        self.routes.places()
+    }
+
+    /// How many messages have been published to the groups in so many places from this one on.
+    pub(crate) fn counts(
+        &self,
+        place: usize,
+        count: usize,
+    ) -> impl Iterator<Item = (GroupId, u64)> {
+        let routes = self.routes.look(place, count);
+        let counts = routes.map(|(group, route)| (group, route.numbering.next() - 1));
+        counts.filter(|(_, count)| *count > 0)
+    }
+
     /// A new life numbers its messages from 1 again, and may not publish to a group before it has
     /// been named again: until then it has no regions, and messages would go nowhere.
     pub(crate) fn forget_numbers(&mut self) {

@@ -182,6 +182,8 @@ pub enum ToService {
     About(About),
     /// Messages that I send and receive a second, for lists. Said when they have changed.
     Rates(Rates),
+    /// Messages that I publish to each group, for plans. Said when they have changed.
+    GroupRates(GroupRates),
     /// Something was strained here in the last second. Said each second, as long as it is.
     Strained {
         /// The region.
@@ -225,6 +227,29 @@ pub struct Rates {
     pub received: u32,
 }
 
+/// Messages of a node to groups, over its last few seconds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupRates {
+    /// The groups with most; ascending.
+    pub groups: Vec<GroupRate>,
+    /// It publishes nothing to any other group.
+    pub whole: bool,
+}
+
+impl GroupRates {
+    /// Most groups in it.
+    pub const GROUPS_MAX: usize = 256;
+}
+
+/// Messages of a node to a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupRate {
+    /// The group.
+    pub group: GroupId,
+    /// Messages in 1000 seconds.
+    pub rate: u32,
+}
+
 /// Signs that senders of a region wait for a member, of a node's last second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Strain {
@@ -238,6 +263,8 @@ record! { RegionReport { region, view, channel, address, members, groups, merged
 record! { Strain { behind, held } }
 record! { About { host, version, uptime_ms } }
 record! { Rates { sent, received } }
+record! { GroupRates { groups, whole } }
+record! { GroupRate { group, rate } }
 record! { GroupReport { group, name, role } }
 record! { Hello {
     name, address, second, incarnation, term, groups, regions, region_last, channel_last,
@@ -246,7 +273,7 @@ record! { Hello {
 
 message! { Role { 1 => Subscriber {}, 2 => Publisher {}, } }
 message! { QueryKind { 1 => Nodes {}, 2 => Groups {}, 3 => Regions {}, } }
-message! { ToService [1 => Hello] [11 => About] [12 => Rates] {
+message! { ToService [1 => Hello] [11 => About] [12 => Rates] [13 => GroupRates] {
     2 => Enter { request, role, names },
     3 => Exit { request, role, names },
     4 => Drained { region, view },

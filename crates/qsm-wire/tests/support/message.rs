@@ -1,9 +1,9 @@
 //! Random membership messages of every variant.
 
 use qsm_wire::membership::{
-    About, Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, GroupStart, Hello,
-    Member, MemberFilter, NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, Strain,
-    ToService, Update, ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupRate, GroupRates, GroupReport,
+    GroupRow, GroupStart, Hello, Member, MemberFilter, NodeRow, QueryKind, Rates, RegionReport,
+    RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -57,6 +57,13 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
         }),
         10 => ToService::About(about(dice)),
         11 => ToService::Rates(rates(dice)),
+        12 => ToService::GroupRates(GroupRates {
+            groups: dice.list(4, |dice| GroupRate {
+                group: GroupId(dice.u32()),
+                rate: dice.u32(),
+            }),
+            whole: dice.flag(),
+        }),
         1 => ToService::Enter {
             request: dice.u32(),
             role: role(dice),
