@@ -19,6 +19,10 @@ pub const DISCOVERY_V6: SocketAddr = SocketAddr::new(
     4483,
 );
 
+/// Packets that a common region has to save in a second, if nothing else is said: what two regions
+/// with ten messages a second in common take.
+pub const PLAN_COMMON: u32 = 10;
+
 /// Everything a membership service can be told at its start; checked by [`ServiceConfig::check`].
 #[derive(Debug, Clone)]
 pub struct ServiceConfig {
@@ -63,7 +67,7 @@ pub struct ServiceConfig {
     /// the same groups do, but for private regions. At most a million.
     pub plan_unwanted_ppm: u32,
     /// Packets that a region for groups that several others have in common has to save in a second
-    /// (R-VIEW-17), by the same plans; `None`: there are no such regions.
+    /// (R-VIEW-17), by the same plans; `None`: there are no such regions. [`PLAN_COMMON`] by default.
     pub plan_common: Option<u32>,
     /// How long a leaving member may take to drain before it is taken out anyway.
     pub drain_max: Duration,
@@ -176,7 +180,7 @@ impl ServiceConfig {
             slow_after: Duration::from_secs(10),
             plan_interval: Duration::from_secs(10),
             plan_unwanted_ppm: 0,
-            plan_common: None,
+            plan_common: Some(PLAN_COMMON),
             drain_max: Duration::from_secs(30),
             datagram_bytes,
             limits: ServiceLimits::default(),

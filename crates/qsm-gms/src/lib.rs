@@ -55,7 +55,8 @@ mod service;
 mod stats;
 
 pub use config::{
-    DISCOVERY_V4, DISCOVERY_V6, PlanConfig, ServiceConfig, ServiceConfigError, ServiceLimits,
+    DISCOVERY_V4, DISCOVERY_V6, PLAN_COMMON, PlanConfig, ServiceConfig, ServiceConfigError,
+    ServiceLimits,
 };
 pub use event::ServiceEvent;
 pub use service::{Rows, Service};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use clap::Args;
-use qsm_console::options::loss_ppm;
+use qsm_console::options::{Threshold, loss_ppm};
 
 /// Groups of a layout, at most.
 const GROUPS_MAX: u32 = 100_000;
@@ -216,7 +216,7 @@ pub(crate) struct LayoutOptions {
     /// Packets a second that a region for what several others have in common has to save, as qsm gms
     /// --plan-common
     #[arg(long, value_name = "PACKETS", requires = "layout")]
-    pub(crate) layout_common: Option<u32>,
+    pub(crate) layout_common: Option<Threshold>,
 }
 
 impl LayoutOptions {

@@ -170,7 +170,7 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
         builder = builder.plan_unwanted(f64::from(ppm) / 1e6);
     }
     if let Some(packets) = network.plan_common {
-        builder = builder.plan_common(packets);
+        builder = builder.plan_common(packets.0);
     }
     Ok(builder.start()?)
 }

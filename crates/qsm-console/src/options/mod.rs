@@ -15,7 +15,7 @@ pub use address::Place;
 pub use attach::AttachOptions;
 pub use network::{Multicast, NetworkOptions, multicast};
 pub use node::NodeOptions;
-pub use quantity::{loss_ppm, seconds, size};
+pub use quantity::{Threshold, loss_ppm, seconds, size};
 pub use recording::RecordingOptions;
 pub use service::ServicePlace;
 pub use stats::{StatsFormat, StatsOptions, local_address};

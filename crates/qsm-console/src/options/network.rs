@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use qsm::{ChannelOptions, DATA_PORT, Family};
 
 use super::address::Place;
-use super::quantity::{loss_ppm, seconds};
+use super::quantity::{Threshold, loss_ppm, seconds};
 use crate::log::LogOptions;
 
 /// Help of `--discovery`: in a doc comment the address would be taken for a link.
@@ -67,9 +67,10 @@ pub struct NetworkOptions {
     #[arg(long, value_name = "PERCENT", value_parser = loss_ppm)]
     pub plan_unwanted: Option<u32>,
     /// Packets a second that a region for groups that several others have in common has to save; such
-    /// a group then takes one packet for a message. Likewise [default: no such regions]
+    /// a group then takes one packet for a message. none: there are no such regions. Likewise
+    /// [default: 10]
     #[arg(long, value_name = "PACKETS")]
-    pub plan_common: Option<u32>,
+    pub plan_common: Option<Threshold>,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,

@@ -203,7 +203,7 @@ impl NodeOptions {
             builder = builder.plan_unwanted(f64::from(ppm) / 1e6);
         }
         if let Some(packets) = self.network.plan_common {
-            builder = builder.plan_common(packets);
+            builder = builder.plan_common(packets.0);
         }
         if let Some(bytes) = self.retention {
             builder = builder.retention_bytes(bytes);

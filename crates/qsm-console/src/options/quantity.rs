@@ -17,6 +17,32 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(number))
 }
 
+/// A least number, or `none`, which nothing reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Threshold(pub Option<u32>);
+
+impl core::fmt::Display for Threshold {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            Some(number) => number.fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+impl core::str::FromStr for Threshold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        let number = text.parse();
+        let wrong = |_| "neither a whole number nor `none`".to_owned();
+        number.map(|number| Self(Some(number))).map_err(wrong)
+    }
+}
+
 /// Percent into parts per million.
 ///
 /// # Errors

@@ -105,13 +105,13 @@ pub(super) fn add_merging(options: SimOptions, sizes: &SwarmOptions) -> SimOptio
     run
 }
 
-/// Draws how many packets common regions have to save, and for half of the runs groups that most nodes
-/// are in. The rest of the run stays as it was.
+/// Draws for a third of the runs how many packets common regions have to save, and for half of these
+/// groups that most nodes are in. The rest of the run stays as it was.
 pub(super) fn add_common(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
-    if !sizes.common {
+    let mut dice = Dice::of(Seed(options.seed), "common");
+    if !dice.one_in(3) {
         return options;
     }
-    let mut dice = Dice::of(Seed(options.seed), "common");
     let mut run = SimOptions {
         plan_interval: Duration::from_secs(*dice.pick(&[1, 1, 2, 5])),
         plan_common: Some(*dice.pick(&[0, 0, 3])),

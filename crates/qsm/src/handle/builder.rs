@@ -55,7 +55,7 @@ impl Builder {
             slow_after: None,
             plan_every: None,
             plan_unwanted_ppm: 0,
-            plan_common: None,
+            plan_common: Some(qsm_gms::PLAN_COMMON),
             datagram_bytes: None,
             coverage: Coverage::Head,
             layout: Layout::default(),
@@ -152,8 +152,8 @@ impl Builder {
 
     /// Packets a second that a region for what several others have in common has to save, if this node
     /// embeds the service, as [`ServiceBuilder::plan_common`](crate::ServiceBuilder::plan_common).
-    pub fn plan_common(mut self, packets: u32) -> Self {
-        self.settings.plan_common = Some(packets);
+    pub fn plan_common(mut self, packets: Option<u32>) -> Self {
+        self.settings.plan_common = packets;
         self
     }
 

@@ -34,7 +34,7 @@ impl ServiceBuilder {
             slow_after: None,
             plan_every: None,
             plan_unwanted_ppm: 0,
-            plan_common: None,
+            plan_common: Some(qsm_gms::PLAN_COMMON),
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -114,10 +114,10 @@ impl ServiceBuilder {
 
     /// Packets a second that a region for what several others have in common has to save (R-VIEW-17).
     /// Groups that many nodes have, whatever else these receive, then take one packet for a message, by
-    /// the same plans; each group counts as having a message a second, since rates are not known. There
-    /// are no such regions if this is not given.
-    pub fn plan_common(mut self, packets: u32) -> Self {
-        self.settings.plan_common = Some(packets);
+    /// the same plans; they follow what publishers send. 10 if not given. `None`: there are no such
+    /// regions.
+    pub fn plan_common(mut self, packets: Option<u32>) -> Self {
+        self.settings.plan_common = packets;
         self
     }
 

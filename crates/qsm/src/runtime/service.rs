@@ -162,7 +162,7 @@ impl ServiceSettings {
             slow_after: None,
             plan_every: None,
             plan_unwanted_ppm: 0,
-            plan_common: None,
+            plan_common: Some(qsm_gms::PLAN_COMMON),
             affinity: None,
             on_yield: None,
             on_move: None,

@@ -19,9 +19,6 @@ pub(super) struct DrawArgs {
     /// Also let services plan regions of similar nodes, as with --plan-unwanted
     #[arg(long)]
     pub(super) merging: bool,
-    /// Also let services plan regions for what several others have in common, as with --plan-common
-    #[arg(long)]
-    pub(super) common: bool,
 }
 
 impl DrawArgs {
@@ -45,12 +42,8 @@ impl DrawArgs {
         } else {
             SwarmOptions::default()
         };
-        let (merging, common) = (self.merging, self.common);
-        Ok(SwarmOptions {
-            merging,
-            common,
-            ..sizes
-        })
+        let merging = self.merging;
+        Ok(SwarmOptions { merging, ..sizes })
     }
 }
 
