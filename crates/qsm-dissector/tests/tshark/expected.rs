@@ -4,8 +4,9 @@
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
-    About, Answer, AnswerRows, AwayReason, FromService, GroupRow, Hello, Member, MemberFilter,
-    NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, ToService, Update, ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupRates, GroupRow, Hello, Member,
+    MemberFilter, NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, ToService,
+    Update, ViewStep,
 };
 use qsm_wire::{
     Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Part, Ranges, Request,
@@ -426,11 +427,7 @@ pub(crate) fn of_request_message(message: &ToService) -> Sheet {
         }
         ToService::GroupRates(rates) => {
             out.put("to_service", 13);
-            for rate in &rates.groups {
-                out.put("group", rate.group);
-                out.put("messages_in_1000_s", rate.rate);
-            }
-            out.flag("rates_whole", rates.whole);
+            of_group_rates(out, rates);
         }
         other => panic!("{other:?} is compared nowhere"),
     }
@@ -524,6 +521,14 @@ fn of_about(sheet: &mut Sheet, about: &About) {
 fn of_rates(sheet: &mut Sheet, rates: Rates) {
     sheet.put("sent_per_second", rates.sent);
     sheet.put("received_per_second", rates.received);
+}
+
+fn of_group_rates(sheet: &mut Sheet, rates: &GroupRates) {
+    for rate in &rates.groups {
+        sheet.put("group", rate.group);
+        sheet.put("messages_in_1000_s", rate.rate);
+    }
+    sheet.flag("rates_whole", rates.whole);
 }
 
 /// Everything in a message from the service.

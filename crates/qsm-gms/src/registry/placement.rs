@@ -246,61 +246,79 @@ impl Registry {
 
     /// Moves one node, unless it is still on its way out of a region it wants to enter.
     fn relocate(&mut self, now: Instant, step: Move, draft: &mut Draft) {
-        let Move {
-            node: id, places, ..
-        } = step;
-        let set = &places.home;
-        let found = match places.cluster {
-            Some(cluster) => self.clusters.region(cluster),
-            None => self.regions.find(set.signature, &set.groups),
-        };
+        let (id, places) = (step.node, &step.places);
+        let home = self.found_home(places);
         let commons = places.commons.iter();
-        let commons = commons.map(|set| self.regions.find(set.signature, &set.groups));
-        let commons: Vec<Option<RegionId>> = commons.collect();
+        let commons = commons.filter_map(|set| self.regions.find(set.signature, &set.groups));
+        let found: BTreeSet<RegionId> = home.into_iter().chain(commons).collect();
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        let mut wanted = found.iter().chain(commons.iter().flatten());
-        if wanted.any(|region| node.is_leaving(*region)) {
+        if found.iter().any(|region| node.is_leaving(*region)) {
             node.blocked = true;
             return;
         }
-        let stays = |region: &RegionId| found == Some(*region) || commons.contains(&Some(*region));
         let present: BTreeSet<RegionId> = node.shared().collect();
-        for region in present.iter().filter(|region| !stays(region)) {
+        for region in present.difference(&found) {
             self.take_leave(now, id, *region, draft);
         }
-        // Otherwise its region has been regrouped to exactly this, or other regions of it change.
-        let is_present = |region: &Option<RegionId>| region.is_some_and(|id| present.contains(&id));
-        let home = match found {
-            Some(home) if present.contains(&home) => {
-                if places.cluster.is_some() {
-                    self.change_share(id, home, set, draft);
-                }
-                Some(home)
-            }
-            _ if set.groups.is_empty() => None,
-            _ => {
-                let target = found.unwrap_or_else(|| self.create_home(now, &places, draft));
-                self.settle_in(id, target, draft);
-                self.begin_stay(id, target, set, draft);
-                Some(target)
-            }
-        };
-        let commons = places.commons.iter().zip(commons).map(|(set, found)| {
-            if !is_present(&found) {
-                let target = found.unwrap_or_else(|| self.create_region(now, set, None, draft));
-                self.settle_in(id, target, draft);
-                return target;
-            }
-            found.unwrap_or_default()
-        });
+        let home = self.enter_home(now, &step, draft);
+        let commons = places.commons.iter();
+        let commons = commons.map(|set| self.enter_common(now, &step, set, draft));
         let commons: BTreeSet<RegionId> = commons.collect();
         if let Some(node) = self.nodes.get_mut(&id) {
             (node.home, node.commons) = (home, commons);
         }
         self.relocate_residue(now, id, places.private.as_ref(), draft);
         self.carry_out(id, draft);
+    }
+
+    /// The region that is to be a node's home, if there is one.
+    fn found_home(&self, places: &Places) -> Option<RegionId> {
+        match places.cluster {
+            Some(cluster) => self.clusters.region(cluster),
+            None => {
+                let set = &places.home;
+                self.regions.find(set.signature, &set.groups)
+            }
+        }
+    }
+
+    /// Puts a node into its home, unless it is in that region, which may have been regrouped to exactly
+    /// this.
+    fn enter_home(&mut self, now: Instant, step: &Move, draft: &mut Draft) -> Option<RegionId> {
+        let (id, places, set) = (step.node, &step.places, &step.places.home);
+        let found = self.found_home(places);
+        if let Some(home) = found.filter(|home| step.present.contains(home)) {
+            if places.cluster.is_some() {
+                self.change_share(id, home, set, draft);
+            }
+            return Some(home);
+        }
+        if set.groups.is_empty() {
+            return None;
+        }
+        let target = found.unwrap_or_else(|| self.create_home(now, places, draft));
+        self.settle_in(id, target, draft);
+        self.begin_stay(id, target, set, draft);
+        Some(target)
+    }
+
+    /// Puts a node into the region of a common set, unless it is there.
+    fn enter_common(
+        &mut self,
+        now: Instant,
+        step: &Move,
+        set: &GroupSet,
+        draft: &mut Draft,
+    ) -> RegionId {
+        let found = self.regions.find(set.signature, &set.groups);
+        if let Some(region) = found.filter(|region| step.present.contains(region)) {
+            return region;
+        }
+        let target = found.unwrap_or_else(|| self.create_region(now, set, None, draft));
+        self.settle_in(step.node, target, draft);
+        target
     }
 
     /// Gives a node a private region of these groups, or none.

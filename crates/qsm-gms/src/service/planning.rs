@@ -57,6 +57,8 @@ pub(super) struct Planning {
     /// The groups that the planner has of each node.
     known: BTreeMap<NodeId, Arc<[GroupId]>>,
     stage: Stage,
+    /// When it is done.
+    at: Instant,
     /// The next plan is not begun before that.
     not_before: Instant,
     /// Plans that are still to be made.
@@ -65,42 +67,22 @@ pub(super) struct Planning {
     seen: u64,
 }
 
+/// What comes next.
 #[derive(Debug)]
 enum Stage {
-    /// Until then, if there is something to plan.
-    Resting(Instant),
+    /// A plan, if there is something to plan.
+    Resting,
     /// The planner hears of nodes, from this one on.
-    Learning {
-        next: NodeId,
-        at: Instant,
-    },
+    Learning(NodeId),
     /// The planner hears of rates, from this group on.
-    Rating {
-        next: GroupId,
-        at: Instant,
-    },
-    Planning {
-        at: Instant,
-    },
+    Rating(GroupId),
+    Planning,
     /// The plan's regions are read, from this one on.
-    Sharing {
-        next: RegionId,
-        at: Instant,
-        advice: Advice,
-    },
+    Sharing(RegionId, Advice),
     /// What regions have in common is counted, from this one on.
-    Comparing {
-        next: RegionId,
-        at: Instant,
-        advice: Advice,
-        sets: CommonSets,
-    },
+    Comparing(RegionId, Advice, CommonSets),
     /// The plan is read, from this node on.
-    Reading {
-        next: NodeId,
-        at: Instant,
-        advice: Advice,
-    },
+    Reading(NodeId, Advice),
 }
 
 /// Settings of a plan in which so many deliveries of a million may be unwanted; at 0 they cost more
@@ -139,7 +121,8 @@ impl Planning {
             common,
             planner: planner.flatten(),
             known: BTreeMap::new(),
-            stage: Stage::Resting(Instant::default()),
+            stage: Stage::Resting,
+            at: Instant::default(),
             not_before: Instant::default(),
             left: 0,
             seen: 0,
@@ -152,8 +135,8 @@ impl Planning {
         if !news || self.planner.is_none() {
             return;
         }
-        if let (Stage::Resting(at), 0) = (&mut self.stage, self.left) {
-            *at = now.after(AFTER_CHANGE);
+        if let (Stage::Resting, 0) = (&self.stage, self.left) {
+            self.at = now.after(AFTER_CHANGE);
         }
         self.left = PLANS_AFTER_CHANGE;
     }
@@ -165,17 +148,11 @@ impl Planning {
 
     /// When there is something to do.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let at = match self.stage {
-            Stage::Resting(_) if self.left == 0 => return None,
-            Stage::Resting(at) => at.max(self.not_before),
-            Stage::Learning { at, .. }
-            | Stage::Rating { at, .. }
-            | Stage::Planning { at }
-            | Stage::Sharing { at, .. }
-            | Stage::Comparing { at, .. }
-            | Stage::Reading { at, .. } => at,
-        };
-        Some(at)
+        match self.stage {
+            Stage::Resting if self.left == 0 => None,
+            Stage::Resting => Some(self.at.max(self.not_before)),
+            _ => Some(self.at),
+        }
     }
 
     /// Does a slice; returns advice when there is some.
@@ -185,82 +162,64 @@ impl Planning {
         registry: &Registry,
         traffic: &Traffic,
     ) -> Option<Advice> {
-        let at = now.after(PAUSE);
         let planner = self.planner.as_mut()?;
-        let resting = Stage::Resting(now);
-        self.stage = match core::mem::replace(&mut self.stage, resting) {
-            Stage::Resting(_) => {
+        self.at = now.after(PAUSE);
+        self.stage = match core::mem::replace(&mut self.stage, Stage::Resting) {
+            Stage::Resting => {
                 self.not_before = now.after(self.interval);
                 self.left -= 1;
-                let next = NodeId(0);
-                Stage::Learning { next, at }
+                Stage::Learning(NodeId(0))
             }
-            Stage::Learning { next, .. } => match learn(planner, &mut self.known, registry, next) {
-                Some(next) => Stage::Learning { next, at },
+            Stage::Learning(next) => match learn(planner, &mut self.known, registry, next) {
+                Some(next) => Stage::Learning(next),
                 None => {
                     forget(planner, &mut self.known, registry);
-                    let next = GroupId(0);
-                    Stage::Rating { next, at }
+                    Stage::Rating(GroupId(0))
                 }
             },
-            Stage::Rating { next, .. } => match rate(planner, registry, traffic, next) {
-                Some(next) => Stage::Rating { next, at },
-                None => {
-                    // Without hints nothing contradicts.
-                    match planner.start(now) {
-                        Ok(()) => Stage::Planning { at },
-                        Err(_) => Stage::Resting(now),
-                    }
-                }
+            Stage::Rating(next) => match rate(planner, registry, traffic, next) {
+                Some(next) => Stage::Rating(next),
+                // Without hints nothing contradicts.
+                None if planner.start(now).is_ok() => Stage::Planning,
+                None => Stage::Resting,
             },
-            Stage::Planning { .. } => match planner.step(SLICE) {
-                Progress::Busy(_) => Stage::Planning { at },
-                _ => Stage::Sharing {
-                    next: RegionId(0),
-                    at,
-                    advice: Advice {
+            Stage::Planning => match planner.step(SLICE) {
+                Progress::Busy(_) => Stage::Planning,
+                _ => {
+                    let advice = Advice {
                         unwanted_ppm: self.unwanted_ppm,
                         ..Advice::default()
-                    },
-                },
-            },
-            Stage::Sharing {
-                next, mut advice, ..
-            } => match share(planner, registry, next, &mut advice) {
-                Some(next) => Stage::Sharing { next, at, advice },
-                None => Stage::Comparing {
-                    next: RegionId(0),
-                    at,
-                    advice,
-                    sets: CommonSets::new(registry.commons()),
-                },
-            },
-            Stage::Comparing {
-                next,
-                mut advice,
-                mut sets,
-                ..
-            } => match compare(planner, self.common, next, &mut sets) {
-                Some(next) => Stage::Comparing {
-                    next,
-                    at,
-                    advice,
-                    sets,
-                },
-                None => {
-                    if let Some(least) = self.common {
-                        advice.commons = planner.common_sets(sets, least);
-                    }
-                    let next = NodeId(0);
-                    Stage::Reading { next, at, advice }
+                    };
+                    Stage::Sharing(RegionId(0), advice)
                 }
             },
-            Stage::Reading {
-                next, mut advice, ..
-            } => match read(planner, registry, next, &mut advice.residue) {
-                Some(next) => Stage::Reading { next, at, advice },
-                None => return Some(advice),
+            Stage::Sharing(next, mut advice) => match share(planner, registry, next, &mut advice) {
+                Some(next) => Stage::Sharing(next, advice),
+                None => {
+                    let sets = CommonSets::new(registry.commons());
+                    Stage::Comparing(RegionId(0), advice, sets)
+                }
             },
+            Stage::Comparing(next, mut advice, mut sets) => {
+                match compare(planner, self.common, next, &mut sets) {
+                    Some(next) => Stage::Comparing(next, advice, sets),
+                    None => {
+                        if let Some(least) = self.common {
+                            advice.commons = planner.common_sets(sets, least);
+                        }
+                        Stage::Reading(NodeId(0), advice)
+                    }
+                }
+            }
+            Stage::Reading(next, mut advice) => {
+                match read(planner, registry, next, &mut advice.residue) {
+                    Some(next) => Stage::Reading(next, advice),
+                    None => {
+                        self.at = now;
+                        return Some(advice);
+                    }
+                }
+            }
         };
         None
     }

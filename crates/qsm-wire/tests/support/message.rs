@@ -57,13 +57,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
         }),
         10 => ToService::About(about(dice)),
         11 => ToService::Rates(rates(dice)),
-        12 => ToService::GroupRates(GroupRates {
-            groups: dice.list(4, |dice| GroupRate {
-                group: GroupId(dice.u32()),
-                rate: dice.u32(),
-            }),
-            whole: dice.flag(),
-        }),
+        12 => ToService::GroupRates(group_rates(dice)),
         1 => ToService::Enter {
             request: dice.u32(),
             role: role(dice),
@@ -249,6 +243,17 @@ fn rates(dice: &mut Dice) -> Rates {
     Rates {
         sent: dice.u32(),
         received: dice.u32(),
+    }
+}
+
+fn group_rates(dice: &mut Dice) -> GroupRates {
+    let rate = |dice: &mut Dice| GroupRate {
+        group: GroupId(dice.u32()),
+        rate: dice.u32(),
+    };
+    GroupRates {
+        groups: dice.list(4, rate),
+        whole: dice.flag(),
     }
 }
 
