@@ -11,7 +11,7 @@ use super::dice::Dice;
 use super::draw::{address, origin};
 
 /// Variants of [`ToService`] that [`to_service`] draws.
-pub const TO_SERVICE: usize = 12;
+pub const TO_SERVICE: usize = 13;
 /// Variants of [`FromService`] that [`from_service`] draws.
 pub const FROM_SERVICE: usize = 8;
 
