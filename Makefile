@@ -21,7 +21,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi capi python replay dash-check
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi capi python java replay dash-check
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -29,7 +29,10 @@ help: ## this list
 
 # Programs that the demonstration calls, those that the tests call besides, and the packages they come in.
 DEMO_PROGRAMS := curl:curl ip:iproute2 nft:nftables ethtool:ethtool
-TEST_PROGRAMS := valgrind:valgrind tshark:tshark
+TEST_PROGRAMS := valgrind:valgrind tshark:tshark javac:default-jdk-headless
+# Java's tests run in JUnit's console; QSM_JUNIT names one that is elsewhere.
+QSM_JUNIT ?= /usr/share/java/junit-platform-console-standalone.jar
+export QSM_JUNIT
 CHROMIUM := chromium:chromium
 
 # Checks for Rust, and installs what is missing of $(1), pairs of a program and its package.
@@ -52,8 +55,11 @@ define need
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$packages
 endef
 
-deps: $(PYTHON_ENVIRONMENT)/bin/pytest ## check for Rust, install what the tests call
+deps: $(PYTHON_ENVIRONMENT)/bin/pytest $(QSM_JUNIT) ## check for Rust, install what the tests call
 	$(call need,$(DEMO_PROGRAMS) $(TEST_PROGRAMS))
+
+$(QSM_JUNIT):
+	$(call need,$(QSM_JUNIT):junit5)
 
 # Python's tests run in an environment of their own.
 $(PYTHON_ENVIRONMENT)/bin/pytest:
@@ -196,6 +202,23 @@ python: $(PYTHON_ENVIRONMENT)/bin/pytest ## build the wheel for Python
 	$(PYTHON_ENVIRONMENT)/bin/pip install -q --disable-pip-version-check 'maturin>=1.9.4,<2'
 	cd crates/qsm-python && $(PYTHON_ENVIRONMENT)/bin/maturin build $(LOCKED) --release \
 	  --out $(abspath $(TARGET_DIR))/wheels
+
+JAVA_BUILD := $(abspath $(TARGET_DIR))/java
+JAVA_NATIVE := $(JAVA_BUILD)/native/linux-$(shell uname -m)
+# Its own folder of jars, so that the project that tries the jar finds no other.
+JAVA_PROJECT := $(JAVA_BUILD)/project
+MAVEN := mvn -q -B -Dmaven.repo.local=$(JAVA_BUILD)/repository
+
+java: ## build the jar for Java, its sources and documentation, and try it in a fresh project; as Maven does, from its registry
+	$(call need,javac:default-jdk-headless mvn:maven)
+	$(CARGO) build $(LOCKED) --release -p qsm-java
+	install -D -m 755 $(TARGET_DIR)/release/libqsm_java.so $(JAVA_NATIVE)/libqsm_java.so
+	$(MAVEN) -f crates/qsm-java/java/pom.xml -Dqsm.build=$(JAVA_BUILD)/build -Dqsm.native=$(JAVA_BUILD)/native \
+	  -Dproject.build.outputTimestamp=$(SOURCE_DATE_EPOCH) -DskipTests install
+	$(MAVEN) -f crates/qsm-java/tests/project/pom.xml -Dbuild=$(JAVA_PROJECT) -Dqsm.version=$(VERSION) compile
+	@said=$$(java -cp $(JAVA_PROJECT)/classes:$(JAVA_BUILD)/build/qsm-$(VERSION).jar prices.Main java-$$$$) && \
+	  test "$$said" = "$(VERSION) 42" || { echo "the project said: $$said" >&2; exit 1; }
+	@ls -l $(JAVA_BUILD)/build/*.jar
 
 groupcast-capi: ## build sendgroup() for C and install it below PREFIX (/usr/local)
 	$(CARGO) rustc $(LOCKED) --release -p groupcast --lib --crate-type staticlib

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 31] = [
+const ARROWS: [(&str, &[&str]); 32] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-dash", &[]),
@@ -79,6 +79,7 @@ const ARROWS: [(&str, &[&str]); 31] = [
     ("qsm-binding", &["qsm"]),
     ("qsm-capi", &["qsm", "qsm-binding"]),
     ("qsm-python", &["qsm", "qsm-binding"]),
+    ("qsm-java", &["qsm", "qsm-binding"]),
     ("qsm-lab", &[]),
     (
         "qsm-bench",

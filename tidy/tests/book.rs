@@ -12,6 +12,8 @@ const NUMBERED: [&str; 4] = [
     "docs/figures-groupcast/",
     "docs/benchmarks.md",
 ];
+/// Beginnings of blocks in languages whose examples are compiled.
+const COMPILED: [&str; 2] = ["```rust", "```java"];
 /// Files in which numbers are cited.
 const CITING: [&str; 5] = [".rs", ".md", ".txt", ".toml", "Makefile"];
 
@@ -57,7 +59,7 @@ fn links_of_the_book_lead_somewhere() {
     assert_none(&faults);
 }
 
-/// Each block of Rust says which file it is from, and is what stands there, where it is compiled.
+/// Each block of Rust or Java says which file it is from, and is what stands there, where it is compiled.
 #[test]
 fn examples_are_the_compiled_ones() {
     let repository = repository();
@@ -66,7 +68,7 @@ fn examples_are_the_compiled_ones() {
     for path in repository.ending(".md") {
         let text = repository.text(path);
         let lines: Vec<&str> = text.lines().collect();
-        let starts = (0..lines.len()).filter(|at| lines[*at].trim() == "```rust");
+        let starts = (0..lines.len()).filter(|at| COMPILED.contains(&lines[*at].trim()));
         for at in starts {
             examples += 1;
             let mark = at.checked_sub(1).map_or("", |before| lines[before]);

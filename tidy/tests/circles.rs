@@ -13,7 +13,7 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 27] = [
+const LARGEST: [(&str, usize); 28] = [
     ("groupcast", 3),
     ("qsm", 0),
     ("qsm-admin", 0),
@@ -29,6 +29,7 @@ const LARGEST: [(&str, usize); 27] = [
     ("qsm-exporter", 0),
     ("qsm-figures", 5),
     ("qsm-gms", 2),
+    ("qsm-java", 0),
     ("qsm-measure", 0),
     ("qsm-metrics", 0),
     ("qsm-net", 2),

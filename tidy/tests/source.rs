@@ -81,9 +81,10 @@ const INTEGER: [&str; 4] = [
     "crates/qsm-gms/src/",
 ];
 /// Where the operating system is called.
-const UNSAFE: [&str; 6] = [
+const UNSAFE: [&str; 7] = [
     "crates/qsm-net/",
     "crates/qsm-capi/",
+    "crates/qsm-java/",
     "crates/qsm-python/",
     "crates/groupcast/",
     "lab/",

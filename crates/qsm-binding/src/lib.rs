@@ -33,9 +33,11 @@
 #![forbid(unsafe_code)]
 
 mod bell;
+mod event;
 mod reader;
 mod settings;
 
 pub use bell::Bell;
+pub use event::event_kind;
 pub use reader::Reader;
 pub use settings::{SETTINGS, Setting, SettingError, Settings};

@@ -33,9 +33,7 @@ impl Event {
     /// The kind, such as `Admitted`: the names are those of `qsm::Event`.
     #[getter]
     fn kind(&self) -> String {
-        let shown = format!("{:?}", self.event);
-        let name = shown.split(|c: char| !c.is_ascii_alphanumeric()).next();
-        name.unwrap_or_default().to_owned()
+        qsm_binding::event_kind(&self.event)
     }
 
     fn __str__(&self) -> String {

@@ -1,0 +1,76 @@
+package io.quicksilver.qsm;
+
+import java.nio.ByteBuffer;
+
+/**
+ * Calls of the native part. Numbers named after an object are handles of {@link Handle}; times are
+ * nanoseconds, negative ones for ever. Errors come as {@link QsmException}.
+ */
+final class Native {
+    static {
+        NativeLibrary.load();
+    }
+
+    private Native() {}
+
+    static native String version();
+
+    static native String[] settings();
+
+    static native long start(String[] given);
+
+    static native long attach(String path);
+
+    static native String nodeId(long node);
+
+    static native String closed(long node);
+
+    static native void awaitAdmitted(long node, long nanoseconds);
+
+    static native String[] flush(long node, long nanoseconds);
+
+    static native String[] shutdown(long node, long nanoseconds);
+
+    static native void freeNode(long node);
+
+    static native long events(long node);
+
+    static native String[] nextEvent(long events, long nanoseconds);
+
+    static native void freeEvents(long events);
+
+    static native long publisher(long node, String group);
+
+    static native boolean sendArray(
+            long publisher, byte[] message, int start, int length, long nanoseconds);
+
+    static native boolean sendDirect(
+            long publisher, ByteBuffer message, int start, int length, long nanoseconds);
+
+    static native void awaitMembers(long publisher, int count, long nanoseconds);
+
+    static native int members(long publisher);
+
+    static native long queuedToSend(long publisher);
+
+    static native void freePublisher(long publisher);
+
+    static native long subscribe(
+            long node, String[] groups, long queueBytes, long queueMessages, int overflow);
+
+    static native int take(long subscription, ByteBuffer buffer, int most, long nanoseconds);
+
+    static native long dropped(long subscription);
+
+    static native long queuedToRead(long subscription);
+
+    static native void freeSubscription(long subscription);
+
+    static native long waiter();
+
+    static native void watch(long waiter, long subscription, long number);
+
+    static native int await(long waiter, long[] numbers, long nanoseconds);
+
+    static native void freeWaiter(long waiter);
+}

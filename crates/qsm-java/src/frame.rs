@@ -1,0 +1,226 @@
+//! Frames: messages and notices, one behind the other in a buffer, as `Frame.java` reads them.
+//!
+//! ```text
+//!    0  i32  length of the frame, a multiple of 8
+//!    4  i32  kind
+//!    8  i32  number of the group's name; -1 without a group
+//!   12  i32  length of the content
+//!   16  i64  node that sent it
+//!   24  i64  life of that node
+//!   32  i64  number of the message; the first that is lost
+//!   40  i64  last that is lost, or as the kind says
+//!   48  content: of a message its bytes, of a notice a sentence, of a name the name
+//! ```
+//!
+//! Little-endian. A name is told once, before the first frame that has its number; number 0 is the
+//! first, and begins the list anew.
+
+use std::collections::HashMap;
+
+use qsm::{Delivery, Received};
+
+/// Length of a frame without its content, bytes.
+const HEAD: usize = 48;
+/// Names that are remembered at most; then the list begins anew.
+const NAMES_MAX: usize = 1 << 16;
+
+/// Kinds of frames.
+const NAME: i32 = 0;
+const MESSAGE: i32 = 1;
+const LOST: i32 = 2;
+const LOST_PACKETS: i32 = 3;
+const DROPPED: i32 = 4;
+const BACK: i32 = 5;
+const EXCLUDED: i32 = 6;
+const OTHER: i32 = 7;
+
+/// Everything of a frame but its lengths and its content.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    kind: i32,
+    group: i32,
+    node: u64,
+    life: u64,
+    number: u64,
+    last: u64,
+}
+
+impl Head {
+    fn new(kind: i32, last: u64) -> Self {
+        let (group, node, life, number) = (-1, 0, 0, 0);
+        Self {
+            kind,
+            group,
+            node,
+            life,
+            number,
+            last,
+        }
+    }
+
+    fn sent_by(self, sender: qsm::Origin) -> Self {
+        Self {
+            node: sender.node.0,
+            life: u64::from(sender.incarnation.0),
+            ..self
+        }
+    }
+}
+
+/// A frame does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full {
+    /// Bytes that it needs, with the name before it.
+    pub(crate) needed: usize,
+}
+
+/// Numbers of groups' names that Java knows.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    numbers: HashMap<Box<str>, i32>,
+    /// The one that was asked for last: messages of a group come in runs.
+    last: Option<(Box<str>, i32)>,
+}
+
+impl Names {
+    fn number(&self, name: &str) -> Option<i32> {
+        match &self.last {
+            Some((last, number)) if **last == *name => Some(*number),
+            _ => self.numbers.get(name).copied(),
+        }
+    }
+
+    fn remember(&mut self, name: &str, number: i32) {
+        if self.last.as_ref().is_none_or(|(last, _)| **last != *name) {
+            self.last = Some((name.into(), number));
+        }
+    }
+
+    /// The number that a new name gets; Java forgets the others when it is 0.
+    fn add(&mut self, name: &str) -> i32 {
+        if self.numbers.len() == NAMES_MAX {
+            self.numbers.clear();
+        }
+        let number = self.numbers.len() as i32;
+        self.numbers.insert(name.into(), number);
+        number
+    }
+}
+
+/// Frames of a buffer that is being filled.
+#[derive(Debug)]
+pub(crate) struct Frames<'a> {
+    buffer: &'a mut [u8],
+    used: usize,
+}
+
+impl<'a> Frames<'a> {
+    pub(crate) fn new(buffer: &'a mut [u8]) -> Self {
+        Self { buffer, used: 0 }
+    }
+
+    /// Bytes filled.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Appends what was received, and the name of its group if Java does not know it.
+    pub(crate) fn append(&mut self, received: &Received, names: &mut Names) -> Result<(), Full> {
+        match Delivery::from(received) {
+            Delivery::Message(message) => {
+                let head = Head::new(MESSAGE, 0).sent_by(message.sender);
+                let head = Head {
+                    number: message.number,
+                    ..head
+                };
+                self.append_of(message.group, head, message.bytes, names)
+            }
+            Delivery::Lost(lost) => {
+                let head = Head::new(LOST, lost.last).sent_by(lost.sender);
+                let head = Head {
+                    number: lost.first,
+                    ..head
+                };
+                self.append_of(&lost.group, head, received.to_string().as_bytes(), names)
+            }
+            other => {
+                let head = match other {
+                    Delivery::LostPackets(lost) => {
+                        Head::new(LOST_PACKETS, lost.packets).sent_by(lost.sender)
+                    }
+                    Delivery::Dropped(dropped) => Head::new(DROPPED, dropped.messages),
+                    Delivery::Back(back) => {
+                        let nanoseconds = u64::try_from(back.away.as_nanos());
+                        Head::new(BACK, nanoseconds.unwrap_or(u64::MAX))
+                    }
+                    Delivery::Excluded(ended) => {
+                        Head::new(EXCLUDED, u64::from(ended.incarnation.0))
+                    }
+                    _ => Head::new(OTHER, 0),
+                };
+                let text = received.to_string();
+                self.fits(length(text.len()))?;
+                self.put(&head, text.as_bytes());
+                Ok(())
+            }
+        }
+    }
+
+    fn append_of(
+        &mut self,
+        group: &str,
+        head: Head,
+        content: &[u8],
+        names: &mut Names,
+    ) -> Result<(), Full> {
+        let known = names.number(group);
+        let name = known.map_or_else(|| length(group.len()), |_| 0);
+        self.fits(name + length(content.len()))?;
+        let number = known.unwrap_or_else(|| {
+            let number = names.add(group);
+            let head = Head::new(NAME, 0);
+            let head = Head {
+                group: number,
+                ..head
+            };
+            self.put(&head, group.as_bytes());
+            number
+        });
+        names.remember(group, number);
+        let head = Head {
+            group: number,
+            ..head
+        };
+        self.put(&head, content);
+        Ok(())
+    }
+
+    fn fits(&self, needed: usize) -> Result<(), Full> {
+        match needed <= self.buffer.len() - self.used {
+            true => Ok(()),
+            false => Err(Full { needed }),
+        }
+    }
+
+    /// Writes a frame that fits.
+    fn put(&mut self, head: &Head, content: &[u8]) {
+        let frame = &mut self.buffer[self.used..self.used + length(content.len())];
+        let (fields, body) = frame.split_at_mut(HEAD);
+        // Messages have at most 16 MiB.
+        fields[..4].copy_from_slice(&(length(content.len()) as i32).to_le_bytes());
+        fields[4..8].copy_from_slice(&head.kind.to_le_bytes());
+        fields[8..12].copy_from_slice(&head.group.to_le_bytes());
+        fields[12..16].copy_from_slice(&(content.len() as i32).to_le_bytes());
+        fields[16..24].copy_from_slice(&head.node.to_le_bytes());
+        fields[24..32].copy_from_slice(&head.life.to_le_bytes());
+        fields[32..40].copy_from_slice(&head.number.to_le_bytes());
+        fields[40..].copy_from_slice(&head.last.to_le_bytes());
+        body[..content.len()].copy_from_slice(content);
+        self.used += length(content.len());
+    }
+}
+
+/// Length of a frame with so much content.
+fn length(content: usize) -> usize {
+    (HEAD + content).next_multiple_of(8)
+}

@@ -1,0 +1,184 @@
+//! Publishers, as `Native` has them.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use jni::EnvUnowned;
+use jni::objects::{JByteArray, JByteBuffer, JClass, JString};
+use jni::sys::{jboolean, jbyte, jint, jlong};
+use qsm::{Node, Publisher, SendError};
+
+use crate::call::{Failure, call, limit};
+use crate::handle::Handle;
+
+/// Messages of an array up to this length are copied by way of the stack, longer ones are handed over.
+const SHORT: usize = 1024;
+
+/// Makes a publisher to a group.
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_publisher<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    node: Handle<Node>,
+    group: JString<'local>,
+) -> jlong {
+    call(env, |env| {
+        let group = group.try_to_string(env)?;
+        Ok::<_, Failure>(Handle::give(node.get()?.publisher(group)?))
+    })
+}
+
+/// Sends a part of an array; waits so long for room. Tells whether there was.
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_sendArray<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    publisher: Handle<Publisher>,
+    message: JByteArray<'local>,
+    start: jint,
+    length: jint,
+    nanoseconds: jlong,
+) -> jboolean {
+    call(env, |env| {
+        let publisher = publisher.get()?;
+        let length = usize::try_from(length).unwrap_or(0);
+        let patience = limit(nanoseconds);
+        if length <= SHORT {
+            let mut copy = [0; SHORT];
+            let copy = &mut copy[..length];
+            message.get_region(env, start, signed(copy))?;
+            return Ok::<_, Failure>(send(publisher, copy, patience)?);
+        }
+        let mut copy = vec![0; length];
+        message.get_region(env, start, signed(&mut copy))?;
+        match publisher.try_send_owned(copy) {
+            Err(unsent) if unsent.error == SendError::Full => {
+                Ok(send(publisher, &unsent.message, patience)?)
+            }
+            Err(unsent) => Err(unsent.error.into()),
+            Ok(()) => Ok(true),
+        }
+    })
+}
+
+/// As [`Java_io_quicksilver_qsm_Native_sendArray`], of a direct buffer.
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_sendDirect<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    publisher: Handle<Publisher>,
+    message: JByteBuffer<'local>,
+    start: jint,
+    length: jint,
+    nanoseconds: jlong,
+) -> jboolean {
+    call(env, |env| {
+        let first = env.get_direct_buffer_address(&message)?;
+        let all = env.get_direct_buffer_capacity(&message)?;
+        // SAFETY: Java keeps so many bytes there, and its caller does not write to them meanwhile.
+        let all = unsafe { std::slice::from_raw_parts(first, all) };
+        let start = usize::try_from(start).unwrap_or(usize::MAX);
+        let part = usize::try_from(length)
+            .ok()
+            .and_then(|length| all.get(start..)?.get(..length));
+        let part = part.ok_or_else(|| Failure::null("that part of the buffer"))?;
+        Ok(send(publisher.get()?, part, limit(nanoseconds))?)
+    })
+}
+
+/// As Java counts bytes.
+fn signed(bytes: &mut [u8]) -> &mut [jbyte] {
+    // SAFETY: the same length, and every byte is a number of either kind.
+    unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
+}
+
+/// Sends a message, and waits so long for room; whether there was.
+fn send(publisher: &Publisher, message: &[u8], patience: Duration) -> Result<bool, SendError> {
+    match publisher.try_send(message) {
+        Err(SendError::Full) if !patience.is_zero() => {}
+        Err(SendError::Full) => return Ok(false),
+        sent => return sent.map(|()| true),
+    }
+    let deadline = Instant::now() + patience;
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut sending = pin!(publisher.send_async(message));
+    loop {
+        if let Poll::Ready(sent) = sending.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return sent.map(|()| true);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        thread::park_timeout(left);
+    }
+}
+
+/// Wakes a thread that waits for room.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits until the group has so many receivers beside this node.
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_awaitMembers<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    publisher: Handle<Publisher>,
+    count: jint,
+    nanoseconds: jlong,
+) {
+    call(env, |_| {
+        let count = u32::try_from(count).unwrap_or(0);
+        Ok::<_, Failure>(
+            publisher
+                .get()?
+                .wait_for_members(count, limit(nanoseconds))?,
+        )
+    });
+}
+
+/// Receivers of the group known now, beside this node.
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_members<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    publisher: Handle<Publisher>,
+) -> jint {
+    call(env, |_| {
+        Ok::<_, Failure>(publisher.get()?.members()? as jint)
+    })
+}
+
+/// Messages that wait to be sent.
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_queuedToSend<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    publisher: Handle<Publisher>,
+) -> jlong {
+    call(
+        env,
+        |_| Ok::<_, Failure>(publisher.get()?.queued() as jlong),
+    )
+}
+
+/// Gives up the handle; what it accepted is sent all the same.
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_freePublisher<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    publisher: Handle<Publisher>,
+) {
+    call(env, |_| {
+        publisher.free();
+        Ok::<_, Failure>(())
+    });
+}
