@@ -9,8 +9,8 @@ use crate::call::Failure;
 
 /// An object that Java holds, as the number that [`Handle::give`] made.
 ///
-/// Only the virtual machine makes values of it, out of numbers that Java's class `Handle` keeps: that
-/// lets no call begin with a number that was given up, and gives none up while a call has it.
+/// Only the virtual machine makes values of it, out of numbers that Java's class `Handle` keeps:
+/// that lets no call begin with a number that was given up, and gives none up while a call has it.
 #[repr(transparent)]
 pub(crate) struct Handle<T> {
     address: jlong,

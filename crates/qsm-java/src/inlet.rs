@@ -41,8 +41,8 @@ impl Inlet {
         self.reader.descriptor()
     }
 
-    /// Writes frames of what has come, at most `most`, and waits so long for the first. Bytes written;
-    /// or, below 0, so many are needed for the first frame, and it was not written.
+    /// Writes frames of what has come, at most `most`, and waits so long for the first. Bytes
+    /// written; or, below 0, so many are needed for the first frame, and it was not written.
     pub(crate) fn take(
         &self,
         buffer: &mut [u8],

@@ -77,7 +77,7 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_nodeId<'local>(
     })
 }
 
-/// Why the node has ended; null while it runs.
+/// Reason of the node's end; null while it runs.
 #[unsafe(no_mangle)]
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_closed<'local>(
     env: EnvUnowned<'local>,

@@ -14,7 +14,8 @@ use qsm::{Node, Publisher, SendError};
 use crate::call::{Failure, call, limit};
 use crate::handle::Handle;
 
-/// Messages of an array up to this length are copied by way of the stack, longer ones are handed over.
+/// Messages of an array up to this length are copied by way of the stack, longer ones are handed
+/// over.
 const SHORT: usize = 1024;
 
 /// Makes a publisher to a group.
@@ -89,7 +90,7 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_sendDirect<'local>(
     })
 }
 
-/// As Java counts bytes.
+/// Bytes as Java counts them.
 fn signed(bytes: &mut [u8]) -> &mut [jbyte] {
     // SAFETY: the same length, and every byte is a number of either kind.
     unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }

@@ -54,7 +54,8 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_take<'local>(
     call(env, |env| {
         let start = env.get_direct_buffer_address(&buffer)?;
         let length = env.get_direct_buffer_capacity(&buffer)?;
-        // SAFETY: Java owns so many bytes there, and lets no other thread near them during the call.
+        // SAFETY: Java owns so many bytes there, and lets no other thread near them during the
+        // call.
         let buffer = unsafe { std::slice::from_raw_parts_mut(start, length) };
         let most = usize::try_from(most).unwrap_or(0).min(MOST);
         let taken = subscription.get()?.take(buffer, most, limit(nanoseconds))?;

@@ -37,8 +37,8 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_waiter<'local>(
     })
 }
 
-/// Waits for a subscription from now on, until it has something once. A subscription that is given up
-/// is not waited for any more.
+/// Waits for a subscription from now on, until it has something once. A subscription that is given
+/// up is not waited for any more.
 #[unsafe(no_mangle)]
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_watch<'local>(
     env: EnvUnowned<'local>,

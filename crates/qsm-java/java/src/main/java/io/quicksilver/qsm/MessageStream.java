@@ -114,11 +114,15 @@ final class MessageStream implements Flow.Publisher<Received>, Flow.Subscription
         return true;
     }
 
-    /** Gives what is there and requested; whether the subscriber has ended it. */
+    /** Gives what is there and requested; whether the stream has ended by that. */
     private boolean turn() {
         while (!cancelled) {
             if (misused) {
                 fail(new IllegalArgumentException("a subscriber requests 1 item or more"));
+                return true;
+            }
+            if (source.isClosed()) {
+                complete();
                 return true;
             }
             if (demand.get() == 0) {

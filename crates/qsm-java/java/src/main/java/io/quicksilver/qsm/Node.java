@@ -231,7 +231,7 @@ public final class Node implements AutoCloseable {
     }
 
     /**
-     * Why the node has ended.
+     * Tells why the node has ended.
      *
      * @return the reason; nothing while it runs
      */

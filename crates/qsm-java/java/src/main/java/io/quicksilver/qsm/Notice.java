@@ -2,7 +2,7 @@ package io.quicksilver.qsm;
 
 import java.time.Duration;
 
-/** What is missing before the next message of a subscription, in its place. */
+/** A notice of what is missing before the next message of a subscription, in its place. */
 public sealed interface Notice extends Received {
     /**
      * A sentence for people.

@@ -177,7 +177,7 @@ public final class Subscription implements AutoCloseable {
     /**
      * Copies of messages, and notices between them in their order, as reactive streams have it: no more
      * than the subscriber has requested are taken, others wait in the queue. It ends when this process
-     * shuts the node down or closes the subscription; another end is an error.
+     * shuts the node down, and everything was taken, or closes the subscription; another end is an error.
      *
      * <p>All streams of a node wait in one thread, which lives as long as there are some. It has the
      * executor call the subscriber: one that runs on its caller's thread would hold up the other streams.

@@ -14,6 +14,11 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 
@@ -115,6 +120,36 @@ class NodeTest {
         assertThrows(IllegalStateException.class, () -> events.next(Duration.ZERO));
         publisher.close();
         assertThrows(IllegalStateException.class, () -> publisher.send(bytes("later")));
+    }
+
+    @Test
+    void whatOthersUseMayBeClosed() throws Exception {
+        try (Node node = Loopback.start()) {
+            for (int round = 0; round < 5; round++) {
+                Publisher publisher = node.publisher("g");
+                CountDownLatch used = new CountDownLatch(3);
+                ExecutorService users = Executors.newFixedThreadPool(3);
+                List<Future<?>> ends = new ArrayList<>();
+                for (int user = 0; user < 3; user++) {
+                    ends.add(users.submit(() -> useUntilClosed(publisher, used)));
+                }
+                assertTrue(used.await(PATIENCE.toSeconds(), TimeUnit.SECONDS));
+                publisher.close();
+                users.shutdown();
+                for (Future<?> end : ends) {
+                    assertEquals(null, end.get(PATIENCE.toSeconds(), TimeUnit.SECONDS));
+                }
+            }
+        }
+    }
+
+    private static void useUntilClosed(Publisher publisher, CountDownLatch used) {
+        assertThrows(IllegalStateException.class, () -> {
+            while (true) {
+                publisher.trySend(new byte[10]);
+                used.countDown();
+            }
+        });
     }
 
     @Test

@@ -152,6 +152,14 @@ class StreamTest {
     }
 
     @Test
+    void aStreamEndsWithItsSubscriptionThoughNothingWasRequested() throws Exception {
+        Recorder recorder = recorded(subscription.stream());
+        fill(node, publisher, 1);
+        subscription.close();
+        assertEquals("complete", recorder.next());
+    }
+
+    @Test
     void anotherEndIsAnError() throws Exception {
         QueueLimits limits = QueueLimits.DEFAULT.withMessages(1).withOverflow(Overflow.DISCONNECT);
         try (Subscription small = node.subscribe(limits, "g")) {
