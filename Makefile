@@ -21,7 +21,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-page figures-groupcast groupcast-capi capi python java replay dash-check
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-bindings figures-page figures-groupcast groupcast-capi capi python java replay dash-check
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -232,6 +232,15 @@ groupcast-capi: ## build sendgroup() for C and install it below PREFIX (/usr/loc
 
 bench-quick: deps ## the short benchmark: throughput beside the raw ceiling, repair latency
 	$(CARGO) run $(LOCKED) --release -p qsm-bench -- quick
+
+FIGURES_BINDINGS := $(abspath $(TARGET_DIR))/bindings
+# Times that every receiver has its turn.
+ROUNDS ?= 7
+
+figures-bindings: deps ## rates of receiving in C, Java and Python beside Rust, with pyzmq beside them; minutes
+	$(CARGO) build $(LOCKED) --release -p qsm-bench -p qsm-capi -p qsm-java -p qsm-python
+	bench/peers/bindings/build.sh $(TARGET_DIR)/release $(FIGURES_BINDINGS)
+	$(TARGET_DIR)/release/qsm-bench bindings --from $(FIGURES_BINDINGS) --python $(QSM_PYTHON) --rounds $(ROUNDS)
 
 bench-deps: deps ## install and build the systems of `make bench`; what cannot be had is left out
 	$(CARGO) run $(LOCKED) --release -p qsm-bench -- compare --install-only

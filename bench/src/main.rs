@@ -5,6 +5,7 @@
 //! ceiling), Quicksilver with one group, and Quicksilver with thousands. Every message is checked
 //! at every receiver for its number and content.
 
+mod bindings;
 mod blaster;
 mod children;
 mod compare;
@@ -28,6 +29,10 @@ enum Command {
     Quick(quick::Options),
     /// Quicksilver beside other systems: installs them, measures, writes docs/benchmarks.md.
     Compare(compare::Options),
+    /// Rates of receiving in Rust, C, Java and Python, in turn.
+    Bindings(bindings::Options),
+    #[command(hide = true)]
+    BindingsReceive(bindings::ReceiveOptions),
     #[command(hide = true)]
     Peer {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -50,6 +55,8 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Quick(options) => quick::run(&options),
         Command::Compare(options) => compare::run(&options),
+        Command::Bindings(options) => bindings::run(&options),
+        Command::BindingsReceive(options) => bindings::receive(&options),
         Command::Peer { arguments } => compare::quicksilver(&arguments),
         Command::BlastSend(options) => blaster::send(&options),
         Command::BlastReceive(options) => blaster::receive(&options),
