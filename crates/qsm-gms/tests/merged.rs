@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use network::{Cluster, address, ms};
 use qsm_gms::ServiceConfig;
 use qsm_wire::RegionId;
-use qsm_wire::membership::Role;
+use qsm_wire::membership::{GroupRate, GroupRates, Role};
 
 const SERVICE: u64 = 1;
 const PUBLISHER: u64 = 20;
@@ -131,8 +131,12 @@ fn commoning() -> ServiceConfig {
 /// Twelve members in two common groups, and four at a time in four others; and a publisher to one of
 /// the common ones.
 fn divided(seed: u64) -> Cluster {
+    divided_by(commoning(), seed)
+}
+
+fn divided_by(service: ServiceConfig, seed: u64) -> Cluster {
     let mut cluster = Cluster::new(seed);
-    cluster.start_service(commoning());
+    cluster.start_service(service);
     cluster.start_member(PUBLISHER, Some(address(SERVICE)));
     for host in 8..20 {
         cluster.start_member(host, Some(address(SERVICE)));
@@ -228,4 +232,37 @@ fn a_member_that_is_cut_off_from_a_new_service_stays_in_its_common_region() {
     assert_eq!(cluster.member(address(12)).origin(), life);
     assert_eq!(layout(&cluster), before);
     assert_eq!(cluster.services[&address(SERVICE)].stats().moves, 0);
+}
+
+// Rules R-VIEW-17, R-MEM-19.
+#[test]
+fn a_common_region_is_made_once_enough_is_published_to_it() {
+    let service = ServiceConfig {
+        plan_common: Some(10),
+        ..commoning()
+    };
+    let mut cluster = divided_by(service, 3);
+    assert_eq!(sizes(&cluster), [(6, 4), (6, 4), (6, 4)]);
+    let group = cluster.members[&address(PUBLISHER)].names["all"];
+    let says = |cluster: &mut Cluster, rate| {
+        let groups = vec![GroupRate { group, rate }];
+        let rates = GroupRates {
+            groups,
+            whole: true,
+        };
+        cluster.with(address(PUBLISHER), |membership, now, outbox| {
+            membership.group_rated(now, rates, outbox);
+        });
+        cluster.run(ms(15_000));
+        cluster.check(address(SERVICE));
+    };
+    // Six messages a second to one group of three regions, and perhaps one to another, are fourteen
+    // packets that could be saved; the ring of twelve nodes is one or two.
+    says(&mut cluster, 6000);
+    assert_eq!(sizes(&cluster), [(2, 12), (4, 4), (4, 4), (4, 4)]);
+    // Half of it is enough for one that is there.
+    says(&mut cluster, 3000);
+    assert_eq!(sizes(&cluster), [(2, 12), (4, 4), (4, 4), (4, 4)]);
+    says(&mut cluster, 500);
+    assert_eq!(sizes(&cluster), [(6, 4), (6, 4), (6, 4)]);
 }

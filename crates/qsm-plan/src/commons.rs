@@ -2,10 +2,10 @@
 //! carries these groups, takes a packet for a message instead of one for each region (R020, R022).
 //!
 //! Regions are noted one after the other. A set that was chosen before stays while most of what it
-//! can save is saved by it, though a node here and there has not all of it: all others would have to
-//! move. Else groups of exactly the same regions make a set.
+//! can save is saved by it, though a node here and there has not all of it, and while it saves half of
+//! what a new one has to: else all would move, perhaps back and forth. Else groups of exactly the same regions make a set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_wire::{GroupId, RegionId, mix};
 
@@ -77,10 +77,12 @@ impl CommonSets {
         let packet = Cost::from(model.settings.costs.packet);
         let least = Cost::from(least) * Cost::from(COST_SECONDS) * packet;
         let mut sets: BTreeMap<Spread, Vec<GroupId>> = BTreeMap::new();
+        let mut known: BTreeSet<Spread> = BTreeSet::new();
         for (set, spread) in core::mem::take(&mut self.former) {
             let taken = |group: &GroupId| sets.values().flatten().any(|other| other == group);
             if self.stays(&set, spread, model) && !set.iter().any(taken) {
                 sets.entry(spread).or_default().extend(&set);
+                known.insert(spread);
                 let chosen = |(group, _): &(GroupId, _)| set.binary_search(group).is_ok();
                 let groups = (0..).map(GroupId).zip(&mut self.groups);
                 groups
@@ -97,6 +99,11 @@ impl CommonSets {
         for (spread, mut set) in sets {
             set.sort_unstable();
             let saved = saved(&set, spread, model);
+            let least = if known.contains(&spread) {
+                least / 2
+            } else {
+                least
+            };
             if saved > 0 && saved >= least {
                 valued.push((saved, set));
             }

@@ -29,6 +29,9 @@ use crate::registry::{Advice, ClusterId, PlannedRegion, Registry};
 const AFTER_CHANGE: Duration = Duration::from_secs(1);
 /// Plans after the last change: a change of regions has to have been worth it for a while.
 const PLANS_AFTER_CHANGE: u8 = 3;
+/// Intervals between a plan and one that is made for nothing but other rates of groups: these change all
+/// the time.
+const INTERVALS_BETWEEN_RATES: u32 = 6;
 /// Time without a plan after a service has taken over.
 const AFTER_TAKEOVER: Duration = Duration::from_secs(30);
 /// Time between two slices.
@@ -65,6 +68,8 @@ pub(super) struct Planning {
     left: u8,
     /// Changes of the registry that plans are made for.
     seen: u64,
+    /// Changes of rates that the last plan knew of, and when the next may be made for others.
+    rates: (u64, Instant),
 }
 
 /// What comes next.
@@ -126,6 +131,7 @@ impl Planning {
             not_before: Instant::default(),
             left: 0,
             seen: 0,
+            rates: (0, Instant::default()),
         }
     }
 
@@ -139,6 +145,16 @@ impl Planning {
             self.at = now.after(AFTER_CHANGE);
         }
         self.left = PLANS_AFTER_CHANGE;
+    }
+
+    /// There have been so many changes of rates.
+    pub(super) fn note_rates(&mut self, now: Instant, changes: u64) {
+        let (known, not_before) = self.rates;
+        let rests = matches!(self.stage, Stage::Resting) && self.left == 0;
+        if changes != known && rests && self.planner.is_some() {
+            self.at = now.after(AFTER_CHANGE).max(not_before);
+            self.left = 1;
+        }
     }
 
     /// A service has taken over: what nodes report keeps its shape for a while.
@@ -174,6 +190,8 @@ impl Planning {
                 Some(next) => Stage::Learning(next),
                 None => {
                     forget(planner, &mut self.known, registry);
+                    let pause = self.interval.saturating_mul(INTERVALS_BETWEEN_RATES);
+                    self.rates = (traffic.changes(), now.after(pause));
                     Stage::Rating(GroupId(0))
                 }
             },

@@ -91,8 +91,8 @@ impl Service {
 
     /// Goes on planning, if that is due.
     fn plan(&mut self, now: Instant) {
-        let changes = self.registry.aims_changed + self.traffic.changes();
-        self.planning.note_changes(now, changes);
+        self.planning.note_changes(now, self.registry.aims_changed);
+        self.planning.note_rates(now, self.traffic.changes());
         if self.planning.next_timeout().is_none_or(|at| at > now) {
             return;
         }
