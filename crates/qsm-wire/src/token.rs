@@ -181,7 +181,8 @@ impl<'a> Token<'a> {
     /// The streams.
     pub fn slots(&self) -> impl Iterator<Item = Slot<'a>> + use<'a> {
         let mut reader = Reader::new(self.slots);
-        core::iter::from_fn(move || Slot::read(&mut reader).ok())
+        let slots = core::iter::from_fn(move || Slot::read(&mut reader).ok());
+        slots.take(self.slot_count())
     }
 
     /// How far each partition has got with each of the streams (R094).
