@@ -59,8 +59,6 @@ pub(super) struct Absence {
     silent: Vec<Origin>,
     /// How far streams go, as those said that have answered.
     extents: BTreeMap<Origin, u64>,
-    /// Streams all of which, up to here, was sent before this node came.
-    foreign: BTreeMap<Origin, u64>,
     /// Senders that alone have something of theirs, and of which this node has heard nothing. Those
     /// that are not there, or nobody knows where, say it when this node is live again.
     unheard: BTreeSet<Origin>,
@@ -90,7 +88,6 @@ impl Absence {
             answered_in: Duration::ZERO,
             silent: Vec::new(),
             extents: BTreeMap::new(),
-            foreign: BTreeMap::new(),
             unheard: BTreeSet::new(),
             placed: BTreeMap::new(),
         }
@@ -130,10 +127,6 @@ impl Absence {
     }
 
     fn note(&mut self, slot: &SummarySlot) {
-        let foreign = self.foreign.get(&slot.origin);
-        if foreign.is_some_and(|upto| slot.cutoff <= *upto) {
-            return;
-        }
         if self.extents.len() < EXTENTS_MAX {
             let highest = self.extents.entry(slot.origin).or_default();
             *highest = slot.cutoff.max(*highest);
@@ -220,19 +213,21 @@ impl RegionCx<'_> {
     /// Passes over a stream without a packet for this node: those up to `highest` were sent before
     /// it came, and it has none of them to catch up with.
     pub(super) fn pass_over_foreign(&mut self, sender: Origin, highest: u64) {
-        let Some(absence) = &mut self.region.absence else {
+        let region = &mut *self.region;
+        let Some(joined) = region.history.joined() else {
             return;
         };
-        if absence.foreign.len() < EXTENTS_MAX {
-            absence.foreign.insert(sender, highest);
-        }
-        if absence
-            .extents
-            .get(&sender)
-            .is_some_and(|extent| *extent <= highest)
-        {
+        region.passed.note(joined, sender, highest);
+        let Some(absence) = &mut region.absence else {
+            if region.ring.cutoff(sender) <= highest && !region.awaits(sender) {
+                region.queries.remove(&sender);
+            }
+            return;
+        };
+        let extent = absence.extents.get(&sender);
+        if extent.is_some_and(|extent| *extent <= highest) {
             absence.extents.remove(&sender);
-            self.region.queries.remove(&sender);
+            region.queries.remove(&sender);
         }
     }
 
@@ -406,8 +401,11 @@ impl RegionCx<'_> {
             return;
         }
         absence.heard(now, member);
+        let joined = self.region.history.joined().unwrap_or_default();
         for slot in answer.slots() {
-            absence.note(&slot);
+            if slot.cutoff > self.region.passed.upto(joined, slot.origin) {
+                absence.note(&slot);
+            }
         }
         let me = self.node.origin;
         for slot in answer.slots().filter(|slot| slot.origin != me) {

@@ -240,6 +240,7 @@ impl RegionCx<'_> {
     /// far it goes, and say it only once (R-TOK-5).
     fn add_stream(&mut self, sender: Origin, start: u64) {
         self.region.queries.remove(&sender);
+        self.region.passed.forget(sender);
         let (stable_upto, cached_upto) = self.region.ring.watermarks(sender);
         let marks = StreamMarks {
             stable_upto,

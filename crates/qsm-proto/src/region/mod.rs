@@ -16,6 +16,7 @@
 //! | `filters`, `shares` | members that do not receive all groups, and what follows |
 //! | `views` | a new view of one region |
 //! | `absence` | the way back of a member that nobody waits for |
+//! | `passed` | streams of which nothing is missing here, and nothing is received |
 //! | `hearing` | multicast that does not arrive |
 //! | `served` | receivers that vanish without having acknowledged |
 //! | `lacking` | receivers that are there and have not acknowledged |
@@ -35,6 +36,7 @@ mod lacking;
 mod leaving;
 mod marks;
 mod numbers;
+mod passed;
 mod queries;
 mod requests;
 mod served;
@@ -63,6 +65,7 @@ use self::hearing::Earshot;
 pub use self::lacking::Lacking;
 use self::leaving::{Leaving, Settled};
 use self::marks::NumberMarks;
+use self::passed::PassedStreams;
 use self::queries::Query;
 use self::served::{Served, Unserved};
 use self::strain::StrainMeter;
@@ -96,6 +99,8 @@ pub struct Region {
     sources: Vec<SocketAddr>,
     /// Senders whose streams cannot be placed yet.
     queries: BTreeMap<Origin, Query>,
+    /// Those that are not received here, and lack nothing.
+    passed: PassedStreams,
     /// Senders that have said, since this node left, that they have sent nothing here.
     silent: Vec<Origin>,
     /// Speakers that are heard by multicast, or not.
@@ -150,6 +155,7 @@ impl Region {
             sender: None,
             sources: Vec::new(),
             queries: BTreeMap::new(),
+            passed: PassedStreams::default(),
             silent: Vec::new(),
             earshot: Earshot::default(),
             recipients: CopyRecipients::default(),

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use qsm_wire::{Origin, SeqRange};
 
+use super::passed::PassedStreams;
 use crate::history::History;
 use crate::receive::ReceiveStream;
 use crate::ring::{Report, Streams};
@@ -14,6 +15,8 @@ pub(super) struct RegionStreams<'a> {
     pub(super) history: &'a History,
     /// Streams of others.
     pub(super) streams: &'a BTreeMap<Origin, ReceiveStream>,
+    /// Streams of others that are not received here.
+    pub(super) passed: &'a PassedStreams,
     /// This node's own stream.
     pub(super) sender: Option<&'a SendStream>,
     /// This node.
@@ -25,6 +28,14 @@ pub(super) struct RegionStreams<'a> {
     /// Whether it can keep more than that. If not, what it has to keep behind a gap counts as if
     /// it had not arrived, and senders wait for the repair (R-RATE-4).
     pub(super) has_room: bool,
+}
+
+impl RegionStreams<'_> {
+    /// Up to where nothing is missing here of a stream that is not received.
+    fn passed_upto(&self, sender: Origin) -> u64 {
+        let joined = self.history.joined();
+        joined.map_or(0, |joined| self.passed.upto(joined, sender))
+    }
 }
 
 impl Streams for RegionStreams<'_> {
@@ -51,11 +62,28 @@ impl Streams for RegionStreams<'_> {
                 missing: false,
             });
         }
-        let mut report = self.streams.get(&sender)?.report(self.history);
+        let Some(stream) = self.streams.get(&sender) else {
+            let upto = self.passed_upto(sender);
+            return (upto > 0).then_some(Report {
+                highest: upto,
+                arrived: upto,
+                contiguous: upto,
+                cached: upto,
+                missing: false,
+            });
+        };
+        let mut report = stream.report(self.history);
         if !self.has_room {
             report.arrived = report.contiguous;
         }
         Some(report)
+    }
+
+    fn knows(&self, sender: Origin, upto: u64) -> bool {
+        match sender == self.me {
+            true => self.sender.is_some(),
+            false => self.streams.contains_key(&sender) || self.passed_upto(sender) >= upto,
+        }
     }
 
     fn missing_own(&self, sender: Origin, cutoff: u64, into: &mut Vec<SeqRange>) -> bool {

@@ -126,6 +126,7 @@ impl RegionCx<'_> {
         let streams = RegionStreams {
             history: &self.region.history,
             streams: &self.region.streams,
+            passed: &self.region.passed,
             sender: self.region.sender.as_ref(),
             me: node.origin,
             rate_packets: node.meter.advertised(node.now),
@@ -189,15 +190,25 @@ impl RegionCx<'_> {
     /// Follows the word of a token how far a stream goes, and how far the region has got with it.
     fn note_marks(&mut self, sender: Origin, cutoff: u64, marks: StreamMarks) {
         let Some(stream) = self.region.streams.get_mut(&sender) else {
-            // What everybody had was sent before this node came.
-            if marks.stable_upto < cutoff {
-                self.place_unknown(sender);
-            }
+            self.follow_unknown(sender, cutoff, marks);
             return;
         };
         stream.announce(self.node.now, cutoff);
         self.purge_stable(sender, marks);
         self.doubt_sender(sender);
+    }
+
+    /// Follows the word of a token of a stream that is not received here. What everybody had was sent
+    /// before this node came, or this node has forgotten the stream.
+    fn follow_unknown(&mut self, sender: Origin, cutoff: u64, marks: StreamMarks) {
+        let region = &mut *self.region;
+        let Some(joined) = region.history.joined() else {
+            return;
+        };
+        region.passed.note(joined, sender, marks.stable_upto);
+        if region.passed.upto(joined, sender) < cutoff {
+            self.place_unknown(sender);
+        }
     }
 
     /// Frees what the region has got through with, but what is kept for members that are away.

@@ -100,7 +100,7 @@ impl RegionRing {
             };
             track.ack = Some(ack);
             let (sender, cutoff) = (track.sender, track.cutoff);
-            if outcome.news || turn.streams.report(sender).is_none() {
+            if outcome.news || !turn.streams.knows(sender, cutoff) {
                 turn.actions.push(Action::Watermarks {
                     sender,
                     cutoff,

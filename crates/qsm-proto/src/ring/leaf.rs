@@ -49,7 +49,7 @@ pub(super) fn visit(
 fn stream(entry: &mut TokenEntry, stop: TokenPosition, turn: &mut Turn<'_>) {
     let sender = entry.head.origin;
     let report = turn.streams.report(sender);
-    let own = own_naks(entry, report.is_some(), turn);
+    let own = own_naks(entry, report, turn);
     let predecessor = match stop {
         TokenPosition::Start => None,
         TokenPosition::Way(from) => Some(from),
@@ -86,8 +86,10 @@ fn stream(entry: &mut TokenEntry, stop: TokenPosition, turn: &mut Turn<'_>) {
 }
 
 /// R075. Of a stream it never heard of, a node cannot say what it misses (R-TOK-5).
-fn own_naks(entry: &TokenEntry, heard: bool, turn: &Turn<'_>) -> NakSet {
-    if !heard {
+fn own_naks(entry: &TokenEntry, report: Option<Report>, turn: &Turn<'_>) -> NakSet {
+    let (sender, cutoff) = (entry.head.origin, entry.head.cutoff);
+    let known = |report: Report| report.highest >= cutoff || turn.streams.knows(sender, cutoff);
+    if !report.is_some_and(known) {
         return NakSet::unknown();
     }
     let mut ranges: Vec<SeqRange> = Vec::with_capacity(Ranges::MAX);

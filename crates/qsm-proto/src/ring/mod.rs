@@ -96,8 +96,12 @@ pub trait Streams {
     /// node knows, ascending.
     fn active(&self, into: &mut Vec<Origin>);
 
-    /// How far the stream has got here; `None` if it was never heard of.
+    /// How far the stream has got here; `None` if it was never heard of. Of a stream that is not
+    /// received here nothing may be missing up to some number, by that it has got here.
     fn report(&self, sender: Origin) -> Option<Report>;
+
+    /// Whether it is known what of the stream is missing here, up to this number.
+    fn knows(&self, sender: Origin, upto: u64) -> bool;
 
     /// Appends, ascending and apart, at most [`qsm_wire::Ranges::MAX`] runs of packets up to
     /// `cutoff` that this node's own partition caches in the current view and this node does not
@@ -498,7 +502,7 @@ impl RegionRing {
 
     fn learn(&mut self, turn: &mut Turn<'_>, said: &qsm_wire::SummarySlot) {
         let news = self.tracks.learn(said);
-        let unheard = said.cutoff > 0 && turn.streams.report(said.origin).is_none();
+        let unheard = said.cutoff > 0 && !turn.streams.knows(said.origin, said.cutoff);
         if (news || unheard)
             && let Some(track) = self.tracks.get(said.origin)
         {

@@ -146,6 +146,10 @@ impl Streams for Fake {
         })
     }
 
+    fn knows(&self, sender: Origin, _: u64) -> bool {
+        self.streams.contains_key(&sender)
+    }
+
     fn missing_own(&self, sender: Origin, cutoff: u64, into: &mut Vec<SeqRange>) -> bool {
         let Some(stream) = self.streams.get(&sender) else {
             return false;
