@@ -230,9 +230,10 @@ impl Registry {
     }
 
     /// Takes the node out of regions that it has left, by its own report. One of exactly its
-    /// groups it has yet to hear of; so has a node that is in no region, or in one that it is leaving
-    /// as others know, of one all of whose groups it wants. Of one that it was leaving when the former
-    /// service ended it may not have heard either: it is told, and knows whether it is out of it.
+    /// groups it has yet to hear of; so has a node that shares no region, or one that it is leaving
+    /// as others know, of one all of whose groups it wants, or some if it is merged. Of one that it
+    /// was leaving when the former service ended it may not have heard either: it is told, and knows
+    /// whether it is out of it.
     fn leave_unnamed(&mut self, at: Instant, origin: Origin, reports: &[RegionReport]) {
         let id = origin.node;
         let named: BTreeSet<RegionId> = reports.iter().map(|report| report.region).collect();
@@ -245,7 +246,11 @@ impl Registry {
                 .get(region)
                 .is_some_and(|departure| departure.is_member())
         };
-        let mut active = reports.iter().filter(|report| is_active_in(origin, report));
+        // A private region is beside the one that it shares.
+        let shared = reports
+            .iter()
+            .filter(|report| report.address.ip().is_multicast());
+        let mut active = shared.filter(|report| is_active_in(origin, report));
         let placed = active.any(|report| !leaves(&report.region));
         let homes: Vec<RegionId> = node.homes().collect();
         for home in homes.into_iter().filter(|home| !named.contains(home)) {
@@ -321,10 +326,14 @@ impl Node {
     /// not leaving has left it.
     fn is_for(&self, region: &Region, placed: bool) -> bool {
         let has = |group: &GroupId| self.groups.binary_search(group).is_ok();
-        let has_all = !region.groups.is_empty() && region.groups.iter().all(has);
+        let wants = match region.merged {
+            // It has a share of them (R-VIEW-16).
+            true => region.groups.iter().any(has),
+            false => !region.groups.is_empty() && region.groups.iter().all(has),
+        };
         match region.private {
             true => region.groups.iter().all(has),
-            false => self.aim.fits(region.signature) || !placed && has_all,
+            false => self.aim.fits(region.signature) || !placed && wants,
         }
     }
 }
