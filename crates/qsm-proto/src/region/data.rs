@@ -153,6 +153,7 @@ impl RegionCx<'_> {
         }
         if word.own || word.witness {
             self.region.place(now, sender, known);
+            self.region.note_answer(sender, known);
         }
         self.doubt_sender(sender);
         if known > contiguous {

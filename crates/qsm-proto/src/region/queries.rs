@@ -228,6 +228,18 @@ impl Region {
         }
     }
 
+    /// Somebody who knows has said where views begin in a stream that is received here, up to a number:
+    /// that is all that could be asked, unless a view is to begin before this node is out.
+    pub(super) fn note_answer(&mut self, sender: Origin, upto: u64) {
+        if self.queries.is_empty() || self.awaits(sender) {
+            return;
+        }
+        let stream = self.streams.get(&sender);
+        if stream.is_some_and(|stream| stream.highest() <= upto) {
+            self.queries.remove(&sender);
+        }
+    }
+
     /// The sender first; then in turn, and if it is dead or nobody knows where it is, the other
     /// members, each twice, the leader first.
     fn whom_to_ask(
