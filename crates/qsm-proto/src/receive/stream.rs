@@ -372,6 +372,8 @@ impl ReceiveStream {
                     PacketState::Received
                 }
                 None => {
+                    // No more is asked for than there is room for.
+                    self.held = held;
                     context.delivery.stats.discard_memory += 1;
                     if let Some(gap) = self.gaps.find_mut(sequence) {
                         gap.silent_since = context.now;
