@@ -412,7 +412,7 @@ impl Region {
     }
 
     /// Where a sender was last heard from, or where the view says it is.
-    fn address_of(&self, sender: Origin) -> Option<SocketAddr> {
+    pub(super) fn address_of(&self, sender: Origin) -> Option<SocketAddr> {
         let view = self.history.newest();
         let member = view.index_of(sender).and_then(|at| view.member(at));
         let stream = self

@@ -178,7 +178,7 @@ impl RegionTable {
 
     /// Whether what this sender sends in a region must wait, because not all of what it sent in a
     /// region that this node left before has been delivered (per-sender order over moves);
-    /// `from`: where the sender is, if that is known. Rule R-VIEW-7.
+    /// `from`: where the sender is, if the packet says so. Rule R-VIEW-7.
     pub(crate) fn held(
         &mut self,
         now: Instant,
@@ -186,6 +186,9 @@ impl RegionTable {
         sender: Origin,
         from: Option<SocketAddr>,
     ) -> bool {
+        // A repair does not say it. In a region of its own this node has nobody else to ask.
+        let heard = |region: &Region| region.address_of(sender);
+        let from = from.or_else(|| self.regions.get(&id).and_then(heard));
         let mut held = false;
         let turn = self.regions.get(&id).map_or(u64::MAX, Region::turn);
         for (other, region) in &mut self.regions {
