@@ -258,8 +258,15 @@ impl ReceiveStream {
     /// nothing is owed to anybody.
     #[must_use]
     pub fn settled(&self) -> bool {
+        self.delivered == self.highest && !self.needs_rounds()
+    }
+
+    /// Whether something is missing, or not known to be stable. What has only to be delivered here no
+    /// round can help.
+    #[must_use]
+    pub fn needs_rounds(&self) -> bool {
         let stable = self.marks.stable_upto >= self.highest || self.highest < self.start;
-        self.delivered == self.highest && stable && !self.behind()
+        !stable || self.contiguous < self.highest || self.behind()
     }
 
     /// What the token wants to know (R066). Packets of views that are newer than the ring's do

@@ -45,7 +45,7 @@ impl Streams for RegionStreams<'_> {
             .filter(|sender| !sender.is_idle() || sender.confirms())
             .map(|_| self.me);
         let away = !self.history.newest().away_members().is_empty();
-        let waits = |stream: &&ReceiveStream| !stream.settled() || stream.retains() && !away;
+        let waits = |stream: &&ReceiveStream| stream.needs_rounds() || stream.retains() && !away;
         let others = self.streams.values().filter(waits);
         into.extend(others.map(|stream| stream.id().origin).chain(own));
         into.sort_unstable();
