@@ -358,8 +358,10 @@ impl SendStream {
     /// All live members of the newest view have everything up to here; `away`: there are others.
     pub fn confirm_retained(&mut self, pool: &mut BlockPool, stable_upto: u64, away: bool) {
         self.confirms &= stable_upto + 1 < self.opening().start;
-        if !self.confirms && !away && self.retains() {
-            self.store.end_retaining(pool);
+        match self.confirms {
+            _ if away || !self.retains() => {}
+            true => self.store.forget_retained(stable_upto, pool),
+            false => self.store.end_retaining(pool),
         }
     }
 

@@ -74,14 +74,15 @@ impl RegionCx<'_> {
             region.served.note_ack(ack, sender);
             self.node.stats.acks_received += 1;
             let times = &mut self.node.times.stable;
-            let outcome = sender.handle_ack(self.node.now, self.pool, ack, times);
             let view = region.history.newest();
+            if ack.view == view.number() && sender.is_sound(ack) {
+                // First: what nobody lacks takes no room from what becomes stable now.
+                let away = region.others_away || !region.served.knows(view);
+                sender.confirm_retained(self.pool, ack.stable_upto, away);
+            }
+            let outcome = sender.handle_ack(self.node.now, self.pool, ack, times);
             if outcome != AckOutcome::Malformed {
                 region.served.note_taken(ack, sender);
-                if ack.view == view.number() {
-                    let away = region.others_away || !region.served.knows(view);
-                    sender.confirm_retained(self.pool, ack.stable_upto, away);
-                }
             }
             if outcome == AckOutcome::Applied && ack.view == view.number() {
                 sender.handle_marks(view, marks);

@@ -31,11 +31,7 @@ impl SendStream {
         ack: &Ack,
         times: &mut Histogram,
     ) -> AckOutcome {
-        if ack.stream != self.id()
-            || ack.stable_upto > ack.cached_upto
-            || ack.cached_upto > self.marks.highest
-            || ack.arrived_upto > self.marks.highest
-        {
+        if !self.is_sound(ack) {
             self.counters.acks_malformed += 1;
             return AckOutcome::Malformed;
         }
@@ -70,6 +66,14 @@ impl SendStream {
             self.alarms.heard_by(ack.view);
         }
         AckOutcome::Applied
+    }
+
+    /// Whether an acknowledgement can be one of this stream.
+    #[must_use]
+    pub fn is_sound(&self, ack: &Ack) -> bool {
+        let ordered = ack.stable_upto <= ack.cached_upto;
+        let upto = ack.cached_upto.max(ack.arrived_upto);
+        ack.stream == self.id() && ordered && upto <= self.marks.highest
     }
 
     /// Takes how far the cachers of each partition of this view have got: what they have does not

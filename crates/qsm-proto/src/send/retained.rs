@@ -50,6 +50,25 @@ impl RetainedPackets {
         }
     }
 
+    /// Nobody lacks packets up to `upto`: returns the memory of whole blocks of them. The store begins
+    /// with block `first`, and everybody live has its packets up to `trail`.
+    pub(super) fn forget(&mut self, upto: u64, first: u32, trail: u64, pool: &mut BlockPool) {
+        let number = |blocks: usize| u32::try_from(blocks).unwrap_or(u32::MAX);
+        while !self.blocks.is_empty() {
+            let oldest = first.wrapping_sub(number(self.blocks.len()));
+            let packets = self.packets.iter();
+            let in_it = packets.take_while(|packet| packet.block == oldest).count();
+            if trail - self.packets() + wide(in_it) > upto {
+                return;
+            }
+            self.packets.drain(..in_it);
+            let block = self.blocks.pop_front();
+            block
+                .into_iter()
+                .for_each(|block| pool.give_retained(block));
+        }
+    }
+
     /// A packet has become stable.
     pub(super) fn note(&mut self, packet: SentPacket) {
         self.packets.push_back(packet);

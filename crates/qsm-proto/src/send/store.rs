@@ -249,6 +249,13 @@ impl SendBuffer {
         self.retained.get_or_insert_default();
     }
 
+    /// Nobody lacks retained packets up to here: returns their memory.
+    pub(super) fn forget_retained(&mut self, upto: u64, pool: &mut BlockPool) {
+        if let Some(retained) = &mut self.retained {
+            retained.forget(upto, self.first_block, self.trail, pool);
+        }
+    }
+
     /// Returns the memory of what is only retained.
     pub(super) fn end_retaining(&mut self, pool: &mut BlockPool) {
         if let Some(retained) = self.retained.take() {
