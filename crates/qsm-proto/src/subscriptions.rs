@@ -62,6 +62,9 @@ impl SubscriptionTable {
         }
         for group in wanted.difference(&self.groups) {
             node.cursors.subscribe(*group);
+            regions
+                .iter_mut()
+                .for_each(|region| region.begin_elsewhere(*group));
         }
         // Also of a group that this node has had again in another region meanwhile.
         let receiving = regions.iter_mut().filter(|region| region.receiver());

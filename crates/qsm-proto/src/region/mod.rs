@@ -429,6 +429,14 @@ impl Region {
         self.history.give_up(group);
     }
 
+    /// This node has a group from now on, and not here if it is leaving: what comes of it here was sent to
+    /// others of a merged region, unless it has not heard of its stay here until now.
+    pub(crate) fn begin_elsewhere(&mut self, group: GroupId) {
+        if self.leaving() && self.history.has_received() {
+            self.history.give_up(group);
+        }
+    }
+
     /// Groups that the application has again here are delivered from now on. One that it has again
     /// in another region stays given up: what comes late belongs to the stay that is over.
     pub(crate) fn take_up_groups(&mut self, has: impl Fn(GroupId) -> bool) {
