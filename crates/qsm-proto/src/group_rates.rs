@@ -175,12 +175,12 @@ mod tests {
         let first = (0..400).map(|group| (GroupId(group), u64::from(group)));
         assert_eq!(counts.look(at(10), 2 * STEP, first), None);
         assert_eq!(counts.place(at(15)), Some(STEP));
-        let rates = counts.look(at(15), 2 * STEP, [(GroupId(900), 50)].into_iter());
+        let rates = counts.look(at(15), 2 * STEP, [(GroupId(900), 5000)].into_iter());
         let rates = rates.unwrap();
         assert_eq!((rates.groups.len(), rates.whole), (256, false));
         // 255 of the first, by numbers, and the one of the second step.
         assert_eq!(rates.groups[0].group, GroupId(145));
-        assert_eq!(rates.groups[255].rate, 5000);
+        assert_eq!(rates.groups[255].rate, 500_000);
         assert_eq!(counts.due(), Some(at(20)));
     }
 }
