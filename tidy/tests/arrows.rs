@@ -54,7 +54,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
     ),
     // `qsm lab` makes test hosts, `qsm sim` replays seeds, recordings and experiments, `qsm plan` plans,
     // `qsm advise` calculates, `qsm dash` shows pages, `qsm sub` decodes objects, and the wire crate has
-    // the numbers of nodes and groups that are planned.
+    // the numbers of nodes and groups that are planned; and `qsm capture` takes packets at the card.
     (
         "qsm-cli",
         &[
@@ -68,6 +68,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
             "qsm-dissector",
             "qsm-doctor",
             "qsm-measure",
+            "qsm-net",
             "qsm-object",
             "qsm-record",
             "qsm-sim",

@@ -37,6 +37,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm", &[0, 1, 2, 3, 4, 5, 6, 130]),
     ("qsm advise", &[0, 1, 2]),
     ("qsm bench", &[0, 1, 2, 3, 130]),
+    ("qsm capture", &[0, 1, 2, 4, 130]),
     ("qsm completion", &[0, 1, 2]),
     ("qsm config", &[0, 1, 2]),
     ("qsm dash", &[0, 1, 2, 130]),
@@ -141,6 +142,9 @@ fn meaning(code: u8, path: &str) -> &'static str {
         3 if path == "qsm sub" => "nothing came, or too little, before --until-idle was over",
         3 => "what was waited for did not happen in time",
         4 if path.starts_with("qsm sim") => "interrupted; what was computed is written",
+        4 if path == "qsm capture" => {
+            "done, but packets are missing: they came faster than they could be written"
+        }
         4 => {
             "done, but messages are missing or may be: lost, dropped, not written, sent by or to a\n       \
              node while it was excluded, or not acknowledged by a receiver that left, is away, or\n       \

@@ -22,7 +22,7 @@ mod help;
 mod idle;
 mod node;
 mod observer;
-mod pcap;
+mod pcapng;
 mod record;
 mod senders;
 mod settings;
@@ -44,6 +44,7 @@ use qsm_demo::DemoArgs;
 use qsm_measure::{BenchArgs, LatencyArgs};
 
 use crate::commands::advise::{self, AdviseArgs};
+use crate::commands::capture::{self, CaptureArgs};
 use crate::commands::config::{self, ConfigArgs};
 use crate::commands::dash::{self, DashArgs};
 use crate::commands::dissector::{self, DissectorArgs};
@@ -103,6 +104,8 @@ enum Command {
     Advise(AdviseArgs),
     /// Examine this host for what loses or delays multicast, and mend it
     Doctor(DoctorArgs),
+    /// Capture the packets of a cluster at this host, for Wireshark, into files of bounded size
+    Capture(CaptureArgs),
     /// Write the dissector that shows the packets of this version in Wireshark
     Dissector(DissectorArgs),
     /// Test hosts on this machine, out of network namespaces
@@ -220,6 +223,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Plan(args) => plan::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Capture(args) => capture::run(args),
         Command::Dissector(_) => dissector::run(),
         Command::Lab(args) => lab::run(args),
         Command::Bench(args) => qsm_measure::run(args),
@@ -388,6 +392,13 @@ mod tests {
             ("qsm sub a --pin 3-2", ErrorKind::ValueValidation),
             ("qsm sub a --realtime 100", ErrorKind::ValueValidation),
             ("qsm sub a --busy-poll 0", ErrorKind::ValueValidation),
+            ("qsm capture", ErrorKind::MissingRequiredArgument),
+            ("qsm capture f --files 1", ErrorKind::ValueValidation),
+            ("qsm capture f --file-size 100k", ErrorKind::ValueValidation),
+            (
+                "qsm capture f --heads 9 --whole",
+                ErrorKind::ArgumentConflict,
+            ),
             ("qsm groups --io", ErrorKind::UnknownArgument),
             ("qsm sub a --until-idle -1", ErrorKind::UnknownArgument),
             ("qsm plan", ErrorKind::MissingRequiredArgument),

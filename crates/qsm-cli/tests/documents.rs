@@ -205,6 +205,12 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         Ends,
     ),
     (
+        "operate/capture.md",
+        "qsm capture /tmp/qsm",
+        NotHere("tests/replay.rs runs it on hosts of a lab"),
+    ),
+    ("operate/capture.md", "qsm dissector > /tmp/qsm.lua", Ends),
+    (
         "operate/latency.md",
         "qsm latency host",
         NotHere("tests/latency.rs runs it, for a shorter time"),

@@ -259,9 +259,7 @@ impl Config {
     /// The number that stands for the cluster's name in every header (FNV-1a).
     #[must_use]
     pub fn cluster_number(&self) -> u32 {
-        self.cluster.bytes().fold(0x811c_9dc5, |hash, byte| {
-            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-        })
+        qsm_wire::cluster_number(&self.cluster)
     }
 
     /// The header of each of this node's packets, but for its life.

@@ -179,6 +179,17 @@ pub struct Header {
     pub hop: Hop,
 }
 
+/// Place of the cluster's number in every datagram.
+pub const CLUSTER_AT: usize = 4;
+
+/// The number that stands for a cluster's name in every header (FNV-1a, 32 bits).
+#[must_use]
+pub fn cluster_number(name: &str) -> u32 {
+    name.bytes().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
 /// Makes the headers of a cluster's packets: the fields that do not depend on the packet are
 /// filled in here and nowhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

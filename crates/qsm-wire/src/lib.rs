@@ -59,7 +59,8 @@ pub use data::{
 };
 pub use error::DecodeError;
 pub use header::{
-    Body, HEADER_BYTES, Header, HeaderTemplate, Hop, Kind, Packet, TAG_BYTES, VERSION,
+    Body, CLUSTER_AT, HEADER_BYTES, Header, HeaderTemplate, Hop, Kind, Packet, TAG_BYTES, VERSION,
+    cluster_number,
 };
 pub use id::{
     ChannelId, GroupId, Incarnation, MemberIndex, NodeId, Origin, RegionId, StreamId, ViewNumber,

@@ -3,6 +3,7 @@
 //! `qsm bench` and `qsm demo` are crates of their own, `qsm-measure` and `qsm-demo`.
 
 pub(crate) mod advise;
+pub(crate) mod capture;
 pub(crate) mod config;
 mod counted;
 pub(crate) mod dash;

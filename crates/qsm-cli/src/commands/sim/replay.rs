@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use super::show;
 use super::sketch::sketch;
-use crate::pcap::{Capture, Captured};
+use crate::pcapng::{Capture, Captured};
 use crate::record::{Format, Record};
 
 /// Text that is gathered before it is written, bytes.
@@ -232,7 +232,7 @@ struct Packets<'a> {
 
 impl<'a> Packets<'a> {
     fn create(path: &'a Path, heads: Option<usize>) -> Result<Self, Failure> {
-        let capture = Capture::create(path).map_err(|error| unwritten(path, &error))?;
+        let capture = Capture::create(path, &["node"]).map_err(|error| unwritten(path, &error))?;
         Ok(Self {
             path,
             capture,
@@ -249,10 +249,10 @@ impl<'a> Packets<'a> {
         }
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    fn finish(mut self) -> Result<(), Failure> {
         let finished = match self.failed {
             Some(error) => Err(error),
-            None => self.capture.finish(),
+            None => self.capture.flush(),
         };
         finished.map_err(|error| unwritten(self.path, &error))
     }
