@@ -27,11 +27,13 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod message;
 mod question;
 mod server;
 mod state;
 
 pub use client::{AskError, NodeSocket};
+pub use message::{Came, GapState, MessageState, MessageStreamState, PartsState, Standing};
 pub use question::{Answer, Question};
 pub use server::{ANSWER_TIME, AdminSocket, QUESTION_BYTES_MAX, QUESTION_TIME};
 pub use state::{

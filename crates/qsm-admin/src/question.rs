@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::message::MessageState;
 use crate::state::{GroupState, NodeState};
 
 /// A question to a node. As JSON: `{"ask":"node"}`, `{"ask":"group","name":"news"}`.
@@ -17,6 +18,15 @@ pub enum Question {
         /// The group's name.
         name: String,
     },
+    /// Where a message stands.
+    Message {
+        /// Its group's name.
+        group: String,
+        /// Its sender: the name of a node, or its id and life as `qsm sub --json` writes them.
+        sender: String,
+        /// Its number among the sender's messages to the group.
+        number: u64,
+    },
 }
 
 /// Its answer: the same word, and its state.
@@ -30,6 +40,8 @@ pub enum Answer {
     Counters(Value),
     /// To [`Question::Group`]; `None`: the node neither publishes to it nor receives it.
     Group(Option<GroupState>),
+    /// To [`Question::Message`]; `None`: the node neither publishes to the group nor receives it.
+    Message(Option<MessageState>),
 }
 
 impl Answer {

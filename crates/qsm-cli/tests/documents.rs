@@ -237,6 +237,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     ),
     ("operate/explain.md", "qsm sub news", Stays(SUBSCRIBED)),
     ("operate/explain.md", "qsm explain news", Ends),
+    (
+        "operate/explain.md",
+        "qsm explain news --message desk#17",
+        NotHere("tests/explain.rs asks for a message that is there"),
+    ),
     ("operate/explain.md", "qsm explain", Ends),
     (
         "operate/metrics.md",

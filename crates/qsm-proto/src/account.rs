@@ -2,11 +2,18 @@
 //!
 //! A publisher knows all regions of a group, a receiver its own.
 
+mod message;
+
 use core::net::SocketAddr;
 use core::time::Duration;
 
 use qsm_wire::membership::Member;
 use qsm_wire::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
+
+pub(crate) use self::message::Wanted;
+pub use self::message::{
+    GAPS_MAX, GapAccount, MessageAccount, MessageStream, Parts, SEARCHED_MAX, Standing,
+};
 
 use crate::region::Region;
 use crate::send::SendStream;

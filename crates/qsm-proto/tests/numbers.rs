@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cluster::{CHANNEL, Cluster, address, origin};
 use qsm_proto::Config;
+use qsm_proto::account::{MessageAccount, Standing};
 use qsm_wire::membership::Update;
 use qsm_wire::{
     GroupId, GroupNumbers, Header, Hop, Kind, Numbers, NumbersQuery, StreamId, ViewNumber, seal,
@@ -222,4 +223,88 @@ fn a_message_whose_first_parts_are_lost_is_lost() {
     assert_eq!(lost(&cluster, 1), [(1, 1)]);
     assert_eq!(lost(&cluster, 0), []);
     assert_eq!(cluster.got[&AWAY].packets, 0);
+}
+
+/// Standing of a message of group 0 that a node has published, at a node.
+fn standing(cluster: &Cluster, at: u64, from: u64, number: u64) -> Standing {
+    account(cluster, at, from, number).standing
+}
+
+fn account(cluster: &Cluster, at: u64, from: u64, number: u64) -> MessageAccount {
+    let node = &cluster.nodes[&at];
+    let account = node.message_account(cluster.now, GroupId(0), origin(from), number);
+    account.unwrap()
+}
+
+#[test]
+fn a_node_gives_account_of_a_message_by_what_it_has() {
+    let mut cluster = Cluster::new(3, &[4], |_| {});
+    let (publisher, member) = (4, 2);
+    assert_eq!(
+        standing(&cluster, publisher, publisher, 1),
+        Standing::Unpublished
+    );
+    assert_eq!(standing(&cluster, member, publisher, 1), Standing::Unheard);
+    assert_eq!(
+        standing(&cluster, publisher, member, 1),
+        Standing::NotReceived
+    );
+    let unknown = cluster.nodes[&member].message_account(cluster.now, GroupId(9), origin(4), 1);
+    assert_eq!(unknown, None);
+
+    cluster.publish(publisher, 0, b"one");
+    cluster.settle(SECOND);
+    assert_eq!(
+        standing(&cluster, publisher, publisher, 1),
+        Standing::Acknowledged
+    );
+    assert_eq!(standing(&cluster, member, publisher, 1), Standing::Past);
+    assert_eq!(standing(&cluster, member, publisher, 2), Standing::Unknown);
+
+    // The second reaches nobody, the third everybody, before anybody asks for the second.
+    cluster.filtered = Some(Kind::Data);
+    cluster.publish(publisher, 0, b"two");
+    cluster.run(Duration::from_micros(300));
+    cluster.filtered = None;
+    cluster.publish(publisher, 0, b"three");
+    cluster.run(Duration::from_micros(300));
+    assert_eq!(
+        standing(&cluster, publisher, publisher, 2),
+        Standing::Unacknowledged
+    );
+    let second = account(&cluster, member, publisher, 2);
+    assert_eq!((second.standing, second.next), (Standing::Missing, Some(2)));
+    assert_eq!(second.streams[0].missing, 1);
+    let gap = second.streams[0].gaps[0];
+    let third = account(&cluster, member, publisher, 3);
+    assert_eq!(third.standing, Standing::Waits);
+    let parts = third.streams[0].parts.unwrap();
+    assert!(parts.complete && parts.hop == Hop::Direct, "{parts:?}");
+    assert_eq!((gap.first, gap.last, parts.first), (2, 2, 3));
+
+    cluster.settle(SECOND);
+    assert_eq!(
+        standing(&cluster, publisher, publisher, 3),
+        Standing::Acknowledged
+    );
+    assert_eq!(standing(&cluster, member, publisher, 2), Standing::Past);
+
+    // What comes in many packets lies in all of them.
+    cluster.paused.insert(3);
+    cluster.publish(publisher, 0, &[7; 10_000]);
+    cluster.run(Duration::from_millis(20));
+    let large = account(&cluster, publisher, publisher, 4);
+    assert_eq!(large.standing, Standing::Unacknowledged);
+    let parts = large.streams[0].parts.unwrap();
+    assert_eq!(
+        (parts.complete, parts.packets),
+        (true, parts.last - parts.first + 1)
+    );
+    assert!(parts.packets >= 7, "{parts:?}");
+    cluster.paused.remove(&3);
+    cluster.settle(SECOND);
+    assert_eq!(
+        standing(&cluster, publisher, publisher, 4),
+        Standing::Acknowledged
+    );
 }

@@ -124,7 +124,8 @@ pub use qsm_net::{
     ThreadError, ThreadReport, choose_interface, interfaces,
 };
 pub use qsm_proto::account::{
-    GroupAccount, MemberAccount, Reached, ReceivingAccount, RegionAccount, SendingAccount,
+    GapAccount, GroupAccount, MemberAccount, MessageAccount, MessageStream, Parts, Reached,
+    ReceivingAccount, RegionAccount, SendingAccount, Standing,
 };
 pub use qsm_proto::view::Layout;
 pub use qsm_proto::{
@@ -136,5 +137,5 @@ pub use qsm_wire::membership::{
     About, AwayReason, GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, Rates, RegionRow,
 };
 pub use qsm_wire::{
-    ChannelId, DATA_HEADER_BYTES, GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber,
+    ChannelId, DATA_HEADER_BYTES, GroupId, Hop, Incarnation, NodeId, Origin, RegionId, ViewNumber,
 };

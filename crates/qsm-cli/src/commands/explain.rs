@@ -2,6 +2,7 @@
 //! holds them back, and says why.
 
 mod kernel;
+mod message;
 mod node;
 mod words;
 
@@ -19,6 +20,7 @@ use qsm_console::table::printable;
 use serde_json::{Value, json};
 
 use self::kernel::KernelDrops;
+use self::message::{MessageName, MessageWitness};
 pub(crate) use self::node::NodeAccount;
 use super::counted::Counted;
 use super::list::{write, write_json};
@@ -34,6 +36,7 @@ const MIXED_UP: &str = "it answers another question";
     "qsm explain news                  regions, paths, and who is reached how"
     "qsm explain news --node desk      as one node of this host sees it"
     "qsm explain news --json | jq '.[].group.regions[].datagrams'"
+    "qsm explain news --message desk#17   where one message stands: received, delivered, missing, acknowledged"
     "qsm explain                       what the nodes of this host lose, where, and what holds them back"
     "qsm explain --node desk           one of them"
 ))]
@@ -43,6 +46,10 @@ pub(crate) struct ExplainArgs {
     /// Ask this node alone [default: all of this host, that have to do with the group]
     #[arg(long, value_name = "NAME")]
     pub(crate) node: Option<String>,
+    /// Explain this message of the group: its sender, by name or as `qsm sub --json` writes it, and
+    /// its number
+    #[arg(long, value_name = "SENDER#NUMBER", requires = "group", value_parser = MessageName::parse)]
+    pub(crate) message: Option<MessageName>,
     /// Time for which nodes are watched, without a group
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds,
           conflicts_with = "group")]
@@ -65,8 +72,19 @@ pub(crate) struct Witness {
 /// No node here can be asked, or none has to do with the group; the output cannot be written.
 pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
     let node = args.node.as_deref();
-    match &args.group {
-        Some(group) => {
+    match (&args.group, &args.message) {
+        (Some(group), Some(message)) => {
+            let (found, others) = message_witnesses(group, message, node)?;
+            others.tell_mute();
+            if found.is_empty() {
+                return Err(others.failure(Some(group), node));
+            }
+            match args.json {
+                true => write_json(found.iter().map(MessageWitness::json)),
+                false => write_words(found.iter().map(MessageWitness::words)),
+            }
+        }
+        (Some(group), None) => {
             let (witnesses, others) = witnesses(group, node)?;
             others.tell_mute();
             if witnesses.is_empty() {
@@ -77,7 +95,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
                 false => write_words(witnesses.iter().map(Witness::words)),
             }
         }
-        None => {
+        (None, _) => {
             let (accounts, others) = accounts(node, args.seconds)?;
             others.tell_mute();
             if accounts.is_empty() {
@@ -149,6 +167,42 @@ pub(crate) fn witnesses(
             Ok(Some((node, None))) => others.without.push(node.name),
             Ok(None) => others.not_meant += 1,
             Err(cause) => others.note_mute(socket, &cause),
+        }
+    }
+    Ok((witnesses, others))
+}
+
+/// Nodes of this host, or the one of this name, that have to do with the group.
+///
+/// # Errors
+/// Nodes cannot be looked for.
+fn message_witnesses(
+    group: &str,
+    message: &MessageName,
+    node: Option<&str>,
+) -> Result<(Vec<MessageWitness>, Others), Failure> {
+    let (mut others, mut witnesses) = (Others::default(), Vec::new());
+    for socket in &sockets()? {
+        let asked = match identify(socket, node) {
+            Ok(Some(node)) => node,
+            Ok(None) => {
+                others.not_meant += 1;
+                continue;
+            }
+            Err(cause) => {
+                others.note_mute(socket, &cause);
+                continue;
+            }
+        };
+        match socket.ask(&message.question(group)) {
+            Ok(Answer::Message(Some(message))) => witnesses.push(MessageWitness {
+                pid: socket.pid(),
+                node: asked,
+                message,
+            }),
+            Ok(Answer::Message(None)) => others.without.push(asked.name),
+            Ok(_) => others.note_mute(socket, MIXED_UP),
+            Err(error) => others.note_mute(socket, &error.to_string()),
         }
     }
     Ok((witnesses, others))

@@ -6,7 +6,9 @@ use qsm_wire::membership::{QueryKind, Role};
 use qsm_wire::{GroupId, Origin};
 
 use super::Endpoint;
-use crate::account::{GroupAccount, RegionAccount};
+use crate::account::{
+    GroupAccount, MessageAccount, MessageStream, RegionAccount, Standing, Wanted,
+};
 use crate::closing::Closing;
 use crate::publication::{Publication, PublicationLanes};
 use crate::region::{Lacking, Region};
@@ -106,6 +108,58 @@ impl Endpoint {
             regions: regions
                 .map(|region| RegionAccount::new(region, group, multicasts, now))
                 .collect(),
+        })
+    }
+
+    /// Gives account of a message of this sender; `None`: this node neither publishes to the group nor receives it.
+    /// Looks through at most [`SEARCHED_MAX`](crate::account::SEARCHED_MAX) packets, twice, of each region of the
+    /// group.
+    #[must_use]
+    pub fn message_account(
+        &self,
+        now: Instant,
+        group: GroupId,
+        sender: Origin,
+        number: u64,
+    ) -> Option<MessageAccount> {
+        let routes = &self.regions.routes;
+        let (publishes, receives) = (routes.is_entered(group), self.delivers(group));
+        let own = sender == self.node.origin;
+        if !publishes && !receives {
+            return None;
+        }
+        let (wanted, store) = (Wanted { group, number }, &self.node.store);
+        let stream = |region: &Region| match own {
+            true => {
+                let stream = region.own_stream()?;
+                Some(MessageStream::sent(region, stream, wanted))
+            }
+            false => {
+                let mut streams = region.streams();
+                let stream = streams.find(|stream| stream.id().origin == sender)?;
+                Some(MessageStream::received(region, stream, wanted, store, now))
+            }
+        };
+        let published_to = routes.regions(group);
+        let streams = self.regions().filter(|region| match own {
+            true => published_to.contains(&region.id()),
+            // A node that has moved gets what was sent before in its former region.
+            false => true,
+        });
+        let streams: Vec<_> = streams.filter_map(stream).collect();
+        let next = self.node.cursors.standing(sender, group);
+        let standing = match (own, receives) {
+            (true, _) => Standing::sent(number, routes.next_number(group) - 1, &streams),
+            (false, false) => Standing::NotReceived,
+            (false, true) => Standing::received(number, next, &streams),
+        };
+        Some(MessageAccount {
+            group,
+            sender,
+            number,
+            standing,
+            next,
+            streams,
         })
     }
 

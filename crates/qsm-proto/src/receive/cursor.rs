@@ -150,6 +150,13 @@ impl Cursors {
         next.filter(|next| **next != 0)
     }
 
+    /// The same, for those who only look.
+    #[must_use]
+    pub fn standing(&self, sender: Origin, group: GroupId) -> Option<u64> {
+        let (_, next) = &self.next[self.find(sender).ok()?];
+        next.get(group).copied().filter(|next| *next != 0)
+    }
+
     /// Whether no message of this sender to a group that is delivered here has come yet.
     #[must_use]
     pub fn awaits_first(&mut self, sender: Origin, group: GroupId) -> bool {

@@ -99,6 +99,12 @@ impl SendBuffer {
         self.open.is_some()
     }
 
+    /// The open packet as it is.
+    pub(super) fn open_packet(&self) -> Option<&[u8]> {
+        let start = usize::from(self.open?.offset);
+        self.last.as_deref()?.get(start..)
+    }
+
     /// When the open packet got its first message.
     pub(super) fn open_since(&self) -> Option<Instant> {
         self.open.map(|open| open.since)

@@ -153,6 +153,19 @@ impl SendStream {
         self.store.packet(sequence)
     }
 
+    /// The bytes of a packet, sent or not, that is still kept. One that takes more messages has no checksum yet.
+    #[must_use]
+    pub fn assembled(&self, sequence: u64) -> Option<&[u8]> {
+        let open = || (sequence == self.assembled_upto()).then(|| self.store.open_packet());
+        self.store.packet(sequence).or_else(|| open().flatten())
+    }
+
+    /// Highest packet, sent or not, that has messages.
+    #[must_use]
+    pub fn assembled_upto(&self) -> u64 {
+        self.store.assembled() + u64::from(self.store.is_open())
+    }
+
     /// Packets up to here are not kept any more.
     #[must_use]
     pub fn freed_upto(&self) -> u64 {

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use qsm_admin::{
-    GroupState, MemberState, NodeState, Reach, ReceivingState, RegionState, SendingState,
+    Came, GapState, GroupState, MemberState, MessageState, MessageStreamState, NodeState,
+    PartsState, Reach, ReceivingState, RegionState, SendingState, Standing as Stands,
 };
 use qsm_proto::account::{
-    GroupAccount, MemberAccount, Reached, ReceivingAccount, RegionAccount, SendingAccount,
+    GapAccount, GroupAccount, MemberAccount, MessageAccount, MessageStream, Parts, Reached,
+    ReceivingAccount, RegionAccount, SendingAccount, Standing,
 };
-use qsm_wire::NodeId;
 use qsm_wire::membership::{AwayReason, NodeRow};
+use qsm_wire::{Hop, Incarnation, NodeId, Origin};
 
 use crate::snapshot::Snapshot;
 
@@ -30,17 +32,38 @@ pub(crate) fn node_state(snapshot: Snapshot) -> NodeState {
 
 /// Names of nodes; of a node that is not there its id.
 #[derive(Debug, Default)]
-pub(crate) struct Names(BTreeMap<NodeId, String>);
+pub(crate) struct Names(BTreeMap<Origin, String>);
 
 impl Names {
     pub(crate) fn new(rows: Vec<NodeRow>) -> Self {
-        let names = rows.into_iter().map(|row| (row.origin.node, row.name));
+        let names = rows.into_iter().map(|row| (row.origin, row.name));
         Self(names.collect())
     }
 
     fn name(&self, node: NodeId) -> String {
-        let name = self.0.get(&node).cloned();
+        let mut lives = self.0.iter().filter(|(origin, _)| origin.node == node);
+        let name = lives.next().map(|(_, name)| name.clone());
         name.unwrap_or_else(|| format!("{:x}", node.0))
+    }
+
+    /// The node of this name, or of this id and life.
+    ///
+    /// # Errors
+    /// There is none, or several have the name.
+    pub(crate) fn origin(&self, text: &str) -> Result<Origin, String> {
+        if let Some(origin) = parse_origin(text) {
+            return Ok(origin);
+        }
+        let mut named = self.0.iter().filter(|(_, name)| *name == text);
+        match (named.next(), named.next()) {
+            (Some((origin, _)), None) => Ok(*origin),
+            (None, _) => Err(format!(
+                "no node of the cluster has the name {text}; say its id and life, as `qsm sub --json` writes them"
+            )),
+            (Some(_), Some(_)) => Err(format!(
+                "several nodes have the name {text}; say the id and life, as `qsm sub --json` writes them"
+            )),
+        }
     }
 }
 
@@ -125,5 +148,93 @@ fn receiving_state(account: &ReceivingAccount, names: &Names) -> ReceivingState 
         stable_upto: account.stable_upto,
         dead: account.dead,
         unheard_millis: account.unheard_for.map(millis),
+    }
+}
+
+/// An id in hexadecimal, a point, and the number of a life.
+fn parse_origin(text: &str) -> Option<Origin> {
+    let (node, life) = text.split_once('.')?;
+    Some(Origin {
+        node: NodeId(u64::from_str_radix(node, 16).ok()?),
+        incarnation: Incarnation(life.parse().ok()?),
+    })
+}
+
+pub(crate) fn message_state(
+    group: String,
+    account: &MessageAccount,
+    names: &Names,
+) -> MessageState {
+    let streams = account.streams.iter();
+    MessageState {
+        group,
+        sender: names.name(account.sender.node),
+        origin: account.sender.to_string(),
+        number: account.number,
+        standing: standing(account.standing),
+        next: account.next,
+        streams: streams.map(|stream| stream_state(stream, names)).collect(),
+    }
+}
+
+fn standing(standing: Standing) -> Stands {
+    match standing {
+        Standing::Unpublished => Stands::Unpublished,
+        Standing::Unsent => Stands::Unsent,
+        Standing::Unacknowledged => Stands::Unacknowledged,
+        Standing::Acknowledged => Stands::Acknowledged,
+        Standing::NotReceived => Stands::NotReceived,
+        Standing::Unheard => Stands::Unheard,
+        Standing::Past => Stands::Past,
+        Standing::Waits => Stands::Waits,
+        Standing::Partial => Stands::Partial,
+        Standing::Missing => Stands::Missing,
+        _ => Stands::Unknown,
+    }
+}
+
+fn stream_state(stream: &MessageStream, names: &Names) -> MessageStreamState {
+    let gaps = stream.gaps.iter();
+    MessageStreamState {
+        region: stream.region.0,
+        channel: stream.channel.0,
+        packets: stream.highest,
+        contiguous: stream.contiguous,
+        stable_upto: stream.stable_upto,
+        parts: stream.parts.map(parts_state),
+        cut_short: stream.cut_short,
+        dead: stream.dead,
+        missing: stream.missing,
+        gaps: gaps.map(|gap| gap_state(gap, names)).collect(),
+    }
+}
+
+fn parts_state(parts: Parts) -> PartsState {
+    PartsState {
+        first: parts.first,
+        last: parts.last,
+        packets: parts.packets,
+        view: parts.view.0,
+        came: match parts.hop {
+            Hop::SenderRepair => Came::SenderRepair,
+            Hop::CacherRepair => Came::CacherRepair,
+            Hop::Push => Came::Push,
+            Hop::PullRepair => Came::PullRepair,
+            Hop::Copy => Came::Copy,
+            _ => Came::Direct,
+        },
+        complete: parts.complete,
+    }
+}
+
+fn gap_state(gap: &GapAccount, names: &Names) -> GapState {
+    let asked = gap.asked.map(|origin| names.name(origin.node));
+    GapState {
+        first: gap.first,
+        last: gap.last,
+        age_micros: u64::try_from(gap.age.as_micros()).unwrap_or(u64::MAX),
+        requests: gap.requests,
+        asked,
+        put_off: gap.put_off,
     }
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use qsm_net::IoReport;
-use qsm_proto::account::GroupAccount;
-use qsm_wire::NodeId;
+use qsm_proto::account::{GroupAccount, MessageAccount};
 use qsm_wire::membership::{AnswerRows, GroupRow, NodeRow, QueryKind, RegionRow};
+use qsm_wire::{NodeId, Origin};
 
 use crate::attach::client::Attached;
 use crate::attach::error::AttachError;
@@ -574,6 +574,40 @@ impl Node {
     pub fn explain(&self, group: impl AsRef<str>) -> Result<Option<GroupAccount>, RequestError> {
         match &self.back {
             NodeBack::Own(node) => node.account(group.as_ref()),
+            NodeBack::Attached(_) => Err(counters()),
+        }
+    }
+
+    /// Tells where a message stands, as this node sees it by the packets that it has: group, sender, number; `None`:
+    /// it neither publishes to the group nor receives it. Nothing is kept for each message, so of one that was
+    /// delivered here, and is not kept for others, no more is known than that its turn is past.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-message-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// use qsm::Standing;
+    ///
+    /// let news = node.subscribe(["news"])?;
+    /// node.publisher("news")?.send(b"hello")?;
+    /// let message = news.recv()?.into_message().expect("nothing is lost");
+    /// let account = node.explain_message("news", message.sender(), message.number())?;
+    /// assert_eq!(account.expect("it receives it").standing, Standing::Acknowledged);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Node::stats`].
+    pub fn explain_message(
+        &self,
+        group: impl AsRef<str>,
+        sender: Origin,
+        number: u64,
+    ) -> Result<Option<MessageAccount>, RequestError> {
+        match &self.back {
+            NodeBack::Own(node) => node.message_account(group.as_ref(), sender, number),
             NodeBack::Attached(_) => Err(counters()),
         }
     }

@@ -10,12 +10,12 @@ use std::time::Duration;
 use qsm_admin::{AdminSocket, Answer as AdminAnswer, Question};
 use qsm_exporter::Exporter;
 use qsm_metrics::prometheus::Page;
-use qsm_proto::account::GroupAccount;
-use qsm_wire::NodeId;
+use qsm_proto::account::{GroupAccount, MessageAccount};
 use qsm_wire::membership::{AnswerRows, QueryKind};
+use qsm_wire::{NodeId, Origin};
 
 use crate::error::{CloseReason, Flushed, RecvError, RequestError, StartError};
-use crate::handle::admin::{Names as NodeNames, group_state, node_state};
+use crate::handle::admin::{Names as NodeNames, group_state, message_state, node_state};
 use crate::handle::cores::{Cores, Membership};
 use crate::handle::events::Events;
 use crate::handle::names::Names;
@@ -112,6 +112,17 @@ impl OwnNode {
                 let account = self.account(&name).map_err(failed)?;
                 let state = |account| group_state(name, &account, &self.node_names());
                 Ok(AdminAnswer::Group(account.map(state)))
+            }
+            Question::Message {
+                group,
+                sender,
+                number,
+            } => {
+                let names = self.node_names();
+                let sender = names.origin(&sender)?;
+                let account = self.message_account(&group, sender, number);
+                let state = |account| message_state(group, &account, &names);
+                Ok(AdminAnswer::Message(account.map_err(failed)?.map(state)))
             }
             _ => Err("this version of the node does not know the question".to_owned()),
         }
@@ -352,6 +363,24 @@ impl OwnNode {
         core.ask("reading a group", None, |reply, _| Command::Account {
             name,
             reply,
+        })
+    }
+
+    pub(crate) fn message_account(
+        &self,
+        group: &str,
+        sender: Origin,
+        number: u64,
+    ) -> Result<Option<MessageAccount>, RequestError> {
+        let core = &self.cores.0[self.core_of(group)];
+        let name = group.to_owned();
+        core.ask("reading a message", None, |reply, _| {
+            Command::MessageAccount {
+                name,
+                sender,
+                number,
+                reply,
+            }
         })
     }
 

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use qsm_proto::account::GroupAccount;
+use qsm_proto::account::{GroupAccount, MessageAccount};
+use qsm_wire::Origin;
 use qsm_wire::membership::{AnswerRows, QueryKind};
 
 use crate::error::{CloseReason, Flushed};
@@ -34,6 +35,13 @@ pub(crate) enum Command {
     Account {
         name: String,
         reply: Reply<Option<GroupAccount>>,
+    },
+    /// Account of a message: its group's name, its sender, its number; `None`: the core knows nothing of the group.
+    MessageAccount {
+        name: String,
+        sender: Origin,
+        number: u64,
+        reply: Reply<Option<MessageAccount>>,
     },
     /// A core of this node finds no membership service: start one, or say where it is.
     Embed,

@@ -59,11 +59,10 @@ impl Pieces {
     }
 
     /// Gives what is to be kept of a packet, in its order, until one is refused.
-    pub(super) fn each<E>(
-        &mut self,
-        packet: &[u8],
-        mut keep: impl FnMut(Piece<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub(super) fn each<E, K>(&mut self, packet: &[u8], mut keep: K) -> Result<(), E>
+    where
+        K: FnMut(Piece<'_>) -> Result<(), E>,
+    {
         let whole = Piece {
             bytes: packet,
             length: packet.len(),

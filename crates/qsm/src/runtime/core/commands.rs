@@ -42,6 +42,18 @@ impl Core {
             Command::Members { name, reply } => {
                 reply.answer(Ok(self.members(&name)));
             }
+            Command::MessageAccount {
+                name,
+                sender,
+                number,
+                reply,
+            } => {
+                let account = |group| {
+                    let endpoint = &self.endpoint;
+                    endpoint.message_account(self.now, group, sender, number)
+                };
+                reply.answer(Ok(self.endpoint.group(&name).and_then(account)));
+            }
             Command::Publish {
                 names,
                 deadline,
