@@ -21,7 +21,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-bindings figures-page figures-groupcast groupcast-capi capi python java replay dash-check
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-bindings figures-page figures-groupcast groupcast-capi capi python java replay dash-check otlp
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -162,6 +162,11 @@ BY_MULTICAST := the_membership_service_may_change_its_address a_second_service e
 
 copies: deps ## the tests with real processes where no multicast passes, all by unicast; as root, some minutes
 	QSM_REQUIRE_LAB=1 QSM_NO_MULTICAST=1 $(CARGO) test $(LOCKED) -p qsm-system -- $(BY_MULTICAST:%=--skip %)
+
+otlp: ## metrics sent to a collector: lints and tests of the feature, which is off by default
+	$(CARGO) clippy $(LOCKED) -p qsm-exporter -p qsm-cli --features qsm-exporter/otlp,qsm-cli/otlp --all-targets -- -D warnings
+	$(CARGO) test $(LOCKED) -p qsm-exporter --features otlp
+	$(CARGO) test $(LOCKED) -p qsm-cli --features otlp --test stats collector
 
 replay: ## a minute of nodes that lose 5 % of what they receive, replayed to the same deliveries byte for byte
 	$(CARGO) test $(LOCKED) -p qsm --test record -- --ignored

@@ -1,5 +1,8 @@
 //! Counters: said on stderr at the end, and served while a command runs.
 
+#[cfg(feature = "otlp")]
+mod pusher;
+
 use std::sync::Arc;
 
 use qsm::attach::{ClientRow, Share};
@@ -30,7 +33,7 @@ pub(crate) fn of_node(node: &Node, format: StatsFormat) {
 ///
 /// # Errors
 /// The address cannot be had.
-pub(crate) fn serve_node(node: &Node, options: StatsOptions) -> Result<Option<Exporter>, Failure> {
+pub(crate) fn serve_node(node: &Node, options: StatsOptions) -> Result<Served, Failure> {
     let node = node.clone();
     serve(options, move || {
         let mut page = Page::new();
@@ -50,7 +53,7 @@ pub(crate) fn serve_engine(
     node: &Node,
     share: &Arc<Share>,
     options: StatsOptions,
-) -> Result<Option<Exporter>, Failure> {
+) -> Result<Served, Failure> {
     let (node, share) = (node.clone(), Arc::clone(share));
     serve(options, move || {
         let mut page = Page::new();
@@ -67,7 +70,7 @@ pub(crate) fn serve_engine(
 pub(crate) fn serve_service(
     service: &Arc<Service>,
     options: StatsOptions,
-) -> Result<Option<Exporter>, Failure> {
+) -> Result<Served, Failure> {
     let service = Arc::clone(service);
     serve(options, move || {
         let mut page = Page::new();
@@ -80,15 +83,32 @@ pub(crate) fn serve_service(
 fn serve(
     options: StatsOptions,
     page: impl Fn() -> Result<Page, String> + Send + Sync + 'static,
-) -> Result<Option<Exporter>, Failure> {
-    let Some(address) = options.metrics else {
-        return Ok(None);
+) -> Result<Served, Failure> {
+    let page = Arc::new(page);
+    #[cfg(feature = "otlp")]
+    let pusher = pusher::start(options, Arc::clone(&page))?;
+    let exporter = match options.metrics {
+        None => None,
+        Some(address) => {
+            let exporter = Exporter::start(address, move || Ok(page()?.to_open_metrics()))?;
+            let url = exporter.url();
+            let line = format!("metrics are at {url}");
+            Note::info("metrics", &line).address(&url).say();
+            Some(exporter)
+        }
     };
-    let exporter = Exporter::start(address, move || Ok(page()?.to_open_metrics()))?;
-    let url = exporter.url();
-    let line = format!("metrics are at {url}");
-    Note::info("metrics", &line).address(&url).say();
-    Ok(Some(exporter))
+    Ok(Served {
+        _exporter: exporter,
+        #[cfg(feature = "otlp")]
+        _pusher: pusher,
+    })
+}
+
+/// Metrics that are served, or sent, until this is dropped; it has a handle of what is counted.
+pub(crate) struct Served {
+    _exporter: Option<Exporter>,
+    #[cfg(feature = "otlp")]
+    _pusher: Option<qsm::Pusher>,
 }
 
 /// Each core thread by its name.

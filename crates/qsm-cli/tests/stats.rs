@@ -4,7 +4,7 @@
 mod exposition;
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Output, Stdio};
@@ -236,4 +236,129 @@ fn the_ends_of_a_benchmark_are_asked_over_http() {
     for page in pages {
         assert!(page.contains_key("qsm_node_messages_published_total"));
     }
+}
+
+/// Where a command says that the metrics of all its processes are.
+fn url_of_all(lines: &Lines) -> String {
+    let said = "qsm: metrics of all processes are at ";
+    let line = lines.wait("metrics", |line| line.starts_with(said));
+    line[said.len()..].to_owned()
+}
+
+/// Nodes on a page: values of the label `node` of a counter that all nodes have.
+fn nodes(page: &BTreeMap<String, Family>) -> usize {
+    let family = page.get("qsm_node_messages_published_total");
+    let samples = family.map_or(&[][..], |family| &family.samples);
+    let nodes = samples.iter().flat_map(|sample| &sample.labels);
+    let nodes = nodes.filter(|(name, _)| name == "node");
+    nodes.collect::<BTreeSet<_>>().len()
+}
+
+#[test]
+fn all_processes_of_a_benchmark_on_one_machine_are_asked_at_one_place() {
+    let mut places = vec![&["--receivers", "2"][..]];
+    if lab::ready() {
+        places.push(&["--receivers", "2", "--lab"]);
+    }
+    for place in places {
+        let mut bench = support::qsm();
+        let words = ["bench", "throughput", "--duration", "60", "--metrics", "0"];
+        bench.args([&words[..], place].concat());
+        bench.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut bench = Running(bench.spawn().unwrap());
+        let url = url_of_all(&Lines::of_stderr(&mut bench.0));
+        // Until the last of the three nodes is there.
+        let mut page = curl(&url);
+        while nodes(&page) < 3 {
+            page = curl(&url);
+        }
+        assert!(page.contains_key("qsm_service_admitted_total"), "{place:?}");
+        bench.terminate();
+        assert_eq!(bench.0.wait().unwrap().code(), Some(1));
+    }
+}
+
+#[test]
+fn all_processes_of_the_demonstration_are_asked_at_one_place() {
+    let mut demo = support::qsm();
+    demo.args(["demo", "--quick", "--loopback", "--metrics", "0"]);
+    demo.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut demo = Running(demo.spawn().unwrap());
+    let url = url_of_all(&Lines::of_stderr(&mut demo.0));
+    let mut page = curl(&url);
+    // Six receivers, and a sender at least.
+    while nodes(&page) < 7 {
+        page = curl(&url);
+    }
+    assert!(page.contains_key("qsm_service_admitted_total"));
+    demo.terminate();
+    assert_eq!(demo.0.wait().unwrap().code(), Some(1));
+}
+
+/// Reads a request with a body; answers that it is well.
+#[cfg(feature = "otlp")]
+fn take_request(listener: &TcpListener) -> Value {
+    let (stream, _) = listener.accept().unwrap();
+    let mut stream = BufReader::new(stream);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        assert!(stream.read_line(&mut line).unwrap() > 0, "no body");
+        let line = line.to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    std::io::Read::read_exact(&mut stream, &mut body).unwrap();
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    stream.get_mut().write_all(answer).unwrap();
+    serde_json::from_slice(&body).unwrap()
+}
+
+#[cfg(feature = "otlp")]
+#[test]
+fn a_collector_gets_what_a_subscriber_counted_when_it_ends() {
+    let cluster = Cluster::new();
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1/metrics", collector.local_addr().unwrap());
+    let words = [
+        "sub",
+        "news",
+        "--count",
+        "2",
+        "--otlp-every",
+        "3600",
+        "--otlp",
+        &url,
+    ];
+    let mut sub = cluster.start(&words);
+    let said = Lines::of_stderr(&mut sub.0);
+    said.wait("subscribed", |line| line.contains("subscribed to"));
+    assert_code(&cluster.run(&["pub", "news"], b"1\n2\n"), 0);
+    let body = take_request(&collector);
+    assert_code(&sub.output(), 0);
+    let metrics = &body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+    let mut metrics = metrics.as_array().unwrap().iter();
+    let delivered = metrics
+        .find(|metric| metric["name"] == "qsm_node_messages_delivered")
+        .unwrap();
+    assert_eq!(
+        delivered["sum"]["dataPoints"][0]["asInt"], "2",
+        "{delivered}"
+    );
+    // An address that none can have, and a collector that is not there.
+    let output = cluster.run(
+        &["sub", "news", "--otlp", "https://localhost/v1/metrics"],
+        b"",
+    );
+    assert_code(&output, 2);
+    drop(collector);
+    let sub = cluster.start(&["sub", "news", "--count", "1", "--otlp", &url]);
+    assert_code(&cluster.run(&["pub", "news"], b"1\n"), 0);
+    let told = stderr(&sub.output());
+    assert!(told.contains("METRICS NOT SENT"), "{told}");
 }

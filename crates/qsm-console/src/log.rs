@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 36] = [
+pub const EVENTS: [&str; 37] = [
     "address-lost",
     "admitted",
     "alone",
@@ -47,6 +47,7 @@ pub const EVENTS: [&str; 36] = [
     "loopback",
     "lost",
     "metrics",
+    "metrics-not-sent",
     "moved",
     "not-listening",
     "other",

@@ -17,13 +17,14 @@ mod summary;
 mod tally;
 mod verify;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
-use qsm_console::options::{loss_ppm, seconds};
+use qsm_console::options::{local_address, loss_ppm, seconds};
 
 pub use node::{NodeArgs, run as run_node};
 
@@ -63,6 +64,10 @@ pub struct DemoArgs {
     /// Give up after this long
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) timeout: Duration,
+    /// Serve what all processes count by HTTP while they run, on one page, for Prometheus and the like;
+    /// port 0: any, which a line on stderr names
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = local_address)]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Write the summary as JSON, after everything else
     #[arg(long)]
     pub(crate) json: bool,

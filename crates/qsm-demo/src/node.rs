@@ -2,6 +2,7 @@
 //! the coordinator.
 
 use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use qsm::{Embedded, Event, Events, Node, Snapshot};
 use qsm_console::failure::Failure;
+use qsm_console::log::Note;
 use qsm_console::options::NodeOptions;
 
 use crate::messages::{DemoCommand, DemoReport, Figures};
@@ -28,6 +30,9 @@ pub struct NodeArgs {
     /// Size of the plan.
     #[arg(long, value_enum)]
     pub(crate) size: Size,
+    /// Where it serves its metrics.
+    #[arg(long, global = true)]
+    pub(crate) metrics: Option<SocketAddr>,
     /// What it does.
     #[command(subcommand)]
     pub(crate) role: Role,
@@ -65,13 +70,14 @@ pub(crate) enum Role {
 /// Its node cannot do what it should.
 pub fn run(args: &NodeArgs) -> Result<(), Failure> {
     let plan = Plan::new(args.size);
+    let start = |node| DemoNode::start(node, args.metrics);
     match &args.role {
-        Role::Receive { index, node } => receiver::run(&plan, *index, DemoNode::start(node)?),
+        Role::Receive { index, node } => receiver::run(&plan, *index, start(node)?),
         Role::Publish {
             source,
             files,
             node,
-        } => sender::run(&plan, *source, files.as_deref(), DemoNode::start(node)?),
+        } => sender::run(&plan, *source, files.as_deref(), start(node)?),
     }
 }
 
@@ -89,11 +95,18 @@ pub(crate) struct DemoNode {
 }
 
 impl DemoNode {
-    fn start(options: &NodeOptions) -> Result<Self, Failure> {
-        let node = options
-            .builder(Embedded::Never)?
-            .request_timeout(REQUEST_TIMEOUT)
-            .start()?;
+    fn start(options: &NodeOptions, metrics: Option<SocketAddr>) -> Result<Self, Failure> {
+        let builder = options.builder(Embedded::Never)?;
+        let builder = match metrics {
+            Some(address) => builder.metrics(address),
+            None => builder,
+        };
+        let node = builder.request_timeout(REQUEST_TIMEOUT).start()?;
+        if let Some(address) = node.metrics_address() {
+            let url = format!("http://{address}/metrics");
+            let line = format!("metrics are at {url}");
+            Note::info("metrics", &line).address(&url).say();
+        }
         let (sender, told) = channel();
         thread::Builder::new()
             .name("coordinator".to_owned())

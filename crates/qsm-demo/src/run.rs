@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use qsm::Family;
+use qsm::{Exporter, Family};
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::stop::Stop;
-use qsm_processes::{ProcessGroup, ProcessIndex};
+use qsm_processes::{Gathering, ProcessGroup, ProcessIndex};
 
 use crate::DemoArgs;
 use crate::inboxes::Inboxes;
@@ -32,6 +32,8 @@ pub(crate) struct DemoRun {
     receivers: Vec<ProcessIndex>,
     senders: Vec<ProcessIndex>,
     summary: Summary,
+    /// Serves the metrics of all processes as long as it lives.
+    _metrics: Option<Exporter>,
 }
 
 impl DemoRun {
@@ -40,7 +42,11 @@ impl DemoRun {
         let stop = Stop::on_signals()?;
         let mut screen = Screen::new(args.published_for() + OVERHEAD);
         let family = if args.ipv6 { Family::V6 } else { Family::V4 };
-        let group = ProcessGroup::new(args.loopback, family)?;
+        let mut group = ProcessGroup::new(args.loopback, family)?;
+        let metrics = args.metrics.map(Gathering::serve).transpose()?;
+        if let Some((gathering, _)) = &metrics {
+            group.gather(gathering);
+        }
         if let Some(why) = &group.without_lab {
             screen.say(&format!("all on this host, over loopback: {why}"));
         }
@@ -51,6 +57,7 @@ impl DemoRun {
             receivers: Vec::new(),
             senders: Vec::new(),
             summary: Summary::default(),
+            _metrics: metrics.map(|(_, exporter)| exporter),
         })
     }
 

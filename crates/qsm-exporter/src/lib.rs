@@ -1,4 +1,5 @@
-//! Serves a page of metrics by HTTP: `GET /metrics`, in the format of OpenMetrics 1.0.
+//! Serves a page of metrics by HTTP: `GET /metrics`, in the format of OpenMetrics 1.0. With the feature
+//! `otlp` it sends metrics to a collector.
 //!
 //! The page is made when somebody asks: nothing is counted, copied or kept for it before.
 //!
@@ -29,6 +30,10 @@
 mod answer;
 mod connection;
 mod exporter;
+#[cfg(feature = "otlp")]
+mod pusher;
 
 pub use connection::{ANSWER_TIME, REQUEST_BYTES_MAX, REQUEST_TIME};
 pub use exporter::{CLIENTS_MAX, Exporter, ExporterError};
+#[cfg(feature = "otlp")]
+pub use pusher::{PUSH_TIME, Pusher, PusherError};

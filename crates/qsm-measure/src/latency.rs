@@ -80,6 +80,7 @@ pub(crate) fn run(args: &LatencyArgs) -> Result<(), Failure> {
             "leave out --senders, or --round-trip",
         ));
     }
+    let _exporter = args.local.serve_metrics()?;
     let stop = Stop::on_signals()?;
     let trial = Trial {
         load: &args.load,

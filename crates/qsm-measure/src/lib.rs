@@ -146,6 +146,7 @@ fn short(payload: usize) -> LoadOptions {
 
 fn both(local: &LocalOptions) -> Result<(), Failure> {
     local.check_timed()?;
+    let _exporter = local.serve_metrics()?;
     let stop = Stop::on_signals()?;
     let (bulk, small) = (short(1000), short(100));
     let throughput = throughput::measure(&bulk, &LayoutOptions::NONE, local, &stop)?;

@@ -2,13 +2,16 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::Args;
-use qsm::{Builder, Embedded, Family, Node};
+use qsm::{Builder, Embedded, Exporter, Family, Node};
 use qsm_console::failure::Failure;
 use qsm_console::log::Note;
 use qsm_console::options::{NodeOptions, cores, local_address, loss_ppm, seconds, size};
+
+use qsm_processes::Gathering;
 
 use crate::clock::Clock;
 use crate::message::{PLAIN_BYTES, STAMPED_BYTES};
@@ -174,6 +177,13 @@ pub(crate) struct LocalOptions {
     /// Also measure the same sockets without the protocol, in turn with it
     #[arg(long)]
     pub(crate) raw: bool,
+    /// Serve what all processes count by HTTP while they run, on one page; port 0: any, which a line on
+    /// stderr names. Whoever asks takes CPU time of what is measured
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = local_address)]
+    metrics: Option<SocketAddr>,
+    /// Where these are gathered.
+    #[arg(skip)]
+    gathering: OnceLock<Gathering>,
     /// Write results as JSON, in one line
     #[arg(long)]
     pub(crate) json: bool,
@@ -183,6 +193,25 @@ pub(crate) struct LocalOptions {
 }
 
 impl LocalOptions {
+    /// Serves the metrics of all processes of this run as long as the exporter lives, if that is asked for.
+    ///
+    /// # Errors
+    /// The address cannot be had.
+    pub(crate) fn serve_metrics(&self) -> Result<Option<Exporter>, Failure> {
+        let Some(address) = self.metrics else {
+            return Ok(None);
+        };
+        let (gathering, exporter) = Gathering::serve(address)?;
+        // Only one run is made with these options.
+        self.gathering.get_or_init(|| gathering);
+        Ok(Some(exporter))
+    }
+
+    /// Where the processes' metrics are gathered, if they are served.
+    pub(crate) fn gathering(&self) -> Option<&Gathering> {
+        self.gathering.get()
+    }
+
     /// Whether messages can be timed.
     ///
     /// # Errors

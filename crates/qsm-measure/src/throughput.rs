@@ -67,6 +67,7 @@ pub(crate) struct Throughput {
 /// A run fails, or the results cannot be written.
 pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     args.load.check(false)?;
+    let _exporter = args.local.serve_metrics()?;
     let stop = Stop::on_signals()?;
     let throughput = measure(&args.load, &args.layout, &args.local, &stop)?;
     if let Some(path) = &args.local.plot {

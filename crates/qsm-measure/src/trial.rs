@@ -263,8 +263,12 @@ impl<'a> TrialProcesses<'a> {
             let messages = trial.load.messages.unwrap_or_default() as f64;
             Duration::from_secs_f64((messages / f64::from(trial.rate.unwrap_or(1000))).min(1e9))
         });
+        let mut group = ProcessGroup::new(!trial.local.lab, trial.local.family())?;
+        if let Some(gathering) = trial.local.gathering() {
+            group.gather(gathering);
+        }
         Ok(Self {
-            group: ProcessGroup::new(!trial.local.lab, trial.local.family())?,
+            group,
             stop,
             deadline: Instant::now() + lasts + OVERHEAD,
             heard: VecDeque::new(),

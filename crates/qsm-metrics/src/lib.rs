@@ -92,6 +92,7 @@ mod declare;
 mod histogram;
 mod json;
 mod metric;
+pub mod otlp;
 pub mod prometheus;
 mod seconds;
 

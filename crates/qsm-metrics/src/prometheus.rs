@@ -5,6 +5,7 @@
 //! place: `bytes_delivered` of the group `node` is `qsm_node_delivered_bytes_total`.
 
 use core::fmt;
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use crate::histogram::Histogram;
@@ -26,16 +27,30 @@ const PREFIX: &str = "qsm";
 
 /// Doublings of a microsecond at which histograms are told, from 8 µs to a minute: a page stays
 /// short, and the steps are the same on every node.
-const OCTAVES: core::ops::RangeInclusive<u32> = 3..=26;
+pub(crate) const OCTAVES: core::ops::RangeInclusive<u32> = 3..=26;
 
 /// Metrics under one name.
 #[derive(Debug, Clone)]
-struct Family {
-    help: &'static str,
-    kind: Kind,
-    unit: Option<&'static str>,
-    /// Samples, a line each.
-    lines: String,
+pub(crate) struct Family {
+    pub(crate) help: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) unit: Unit,
+    pub(crate) points: Vec<Point>,
+}
+
+/// A metric of one of the structs.
+#[derive(Debug, Clone)]
+pub(crate) struct Point {
+    pub(crate) labels: Vec<(String, String)>,
+    pub(crate) value: PointValue,
+}
+
+/// Its value.
+#[derive(Debug, Clone)]
+pub(crate) enum PointValue {
+    Count(u64),
+    Time(Duration),
+    Times(Box<Histogram>),
 }
 
 /// Metrics of many structs as one text; `Display` writes it.
@@ -69,10 +84,16 @@ impl Page {
     /// # Panics
     /// As [`Page::add`].
     pub fn add_as(&mut self, group: &str, metrics: &dyn Metrics, labels: &[(&str, &str)]) {
-        let labels = written(labels);
+        check(labels);
         for row in &rows(metrics) {
-            self.add_row(&name(group, row), row, &labels);
+            self.add_row(&name(group, row), row, labels);
         }
+    }
+
+    /// All families by name, counters with `_total`.
+    pub(crate) fn families(&self) -> impl Iterator<Item = (&str, &Family)> {
+        let families = self.families.iter();
+        families.map(|(name, family)| (name.as_str(), family))
     }
 
     /// The page in the format of OpenMetrics: a family of counters is named without `_total`,
@@ -80,31 +101,37 @@ impl Page {
     #[must_use]
     pub fn to_open_metrics(&self) -> String {
         let mut text = String::new();
-        for (name, family) in &self.families {
-            let name = name.strip_suffix(TOTAL).unwrap_or(name);
+        for (whole, family) in &self.families {
+            let name = whole.strip_suffix(TOTAL).unwrap_or(whole);
             text.push_str(&format!("# TYPE {name} {}\n", family.kind()));
-            if let Some(unit) = family.unit {
+            if let Some(unit) = base_unit(family.unit) {
                 text.push_str(&format!("# UNIT {name} {unit}\n"));
             }
             let help = family.help().replace('"', "\\\"");
-            text.push_str(&format!("# HELP {name} {help}\n{}", family.lines));
+            text.push_str(&format!("# HELP {name} {help}\n{}", family.lines(whole)));
         }
         text + "# EOF\n"
     }
 
-    fn add_row(&mut self, name: &str, row: &Row<'_>, labels: &str) {
+    fn add_row(&mut self, name: &str, row: &Row<'_>, labels: &[(&str, &str)]) {
         let family = self.families.entry(name.to_owned());
         let family = family.or_insert_with(|| Family {
             help: row.metric.help,
             kind: row.metric.kind,
-            unit: base_unit(row.metric.unit),
-            lines: String::new(),
+            unit: row.metric.unit,
+            points: Vec::new(),
         });
-        match row.value {
-            Value::Count(count) => family.sample(name, labels, &count),
-            Value::Time(time) => family.sample(name, labels, &Seconds(time)),
-            Value::Times(times) => family.histogram(name, labels, times),
-        }
+        let labels = labels.iter();
+        family.points.push(Point {
+            labels: labels
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+            value: match row.value {
+                Value::Count(count) => PointValue::Count(count),
+                Value::Time(time) => PointValue::Time(time),
+                Value::Times(times) => PointValue::Times(Box::new(times.clone())),
+            },
+        });
     }
 }
 
@@ -113,7 +140,7 @@ impl fmt::Display for Page {
         for (name, family) in &self.families {
             let (help, kind) = (family.help(), family.kind());
             writeln!(f, "# HELP {name} {help}\n# TYPE {name} {kind}")?;
-            f.write_str(&family.lines)?;
+            f.write_str(&family.lines(name))?;
         }
         Ok(())
     }
@@ -132,26 +159,45 @@ impl Family {
         self.help.replace('\\', r"\\").replace('\n', r"\n")
     }
 
-    fn sample(&mut self, name: &str, labels: &str, value: &dyn fmt::Display) {
+    /// Samples, a line each.
+    fn lines(&self, name: &str) -> String {
+        let mut samples = Samples(String::new());
+        for point in &self.points {
+            let labels = written(&point.labels);
+            match &point.value {
+                PointValue::Count(count) => samples.add(name, &labels, count),
+                PointValue::Time(time) => samples.add(name, &labels, &Seconds(*time)),
+                PointValue::Times(times) => samples.add_histogram(name, &labels, times),
+            }
+        }
+        samples.0
+    }
+}
+
+/// Lines of samples.
+struct Samples(String);
+
+impl Samples {
+    fn add(&mut self, name: &str, labels: &str, value: &dyn fmt::Display) {
         let braced = match labels {
             "" => String::new(),
             labels => format!("{{{labels}}}"),
         };
-        self.lines.push_str(&format!("{name}{braced} {value}\n"));
+        self.0.push_str(&format!("{name}{braced} {value}\n"));
     }
 
-    fn histogram(&mut self, name: &str, labels: &str, times: &Histogram) {
+    fn add_histogram(&mut self, name: &str, labels: &str, times: &Histogram) {
         let bucket = format!("{name}_bucket");
         let comma = if labels.is_empty() { "" } else { "," };
         for octave in OCTAVES {
-            let end = Seconds(core::time::Duration::from_micros(1 << octave));
+            let end = Seconds(Duration::from_micros(1 << octave));
             let labels = format!("{labels}{comma}le=\"{end}\"");
-            self.sample(&bucket, &labels, &times.below(octave));
+            self.add(&bucket, &labels, &times.below(octave));
         }
         let all = format!("{labels}{comma}le=\"+Inf\"");
-        self.sample(&bucket, &all, &times.count());
-        self.sample(&format!("{name}_sum"), labels, &Seconds(times.sum()));
-        self.sample(&format!("{name}_count"), labels, &times.count());
+        self.add(&bucket, &all, &times.count());
+        self.add(&format!("{name}_sum"), labels, &Seconds(times.sum()));
+        self.add(&format!("{name}_count"), labels, &times.count());
     }
 }
 
@@ -183,9 +229,9 @@ pub fn name(group: &str, row: &Row<'_>) -> String {
     parts.join("_")
 }
 
-/// Labels as they stand between the braces.
-fn written(labels: &[(&str, &str)]) -> String {
-    let written = labels.iter().map(|(name, value)| {
+/// Labels that may stand between braces.
+fn check(labels: &[(&str, &str)]) {
+    for (name, _) in labels {
         let mut letters = name.chars();
         let first = letters
             .next()
@@ -195,6 +241,12 @@ fn written(labels: &[(&str, &str)]) -> String {
             first && rest && *name != "le",
             "{name:?} is no name of a label"
         );
+    }
+}
+
+/// Labels as they stand between the braces.
+fn written(labels: &[(String, String)]) -> String {
+    let written = labels.iter().map(|(name, value)| {
         let value = value.replace('\\', r"\\").replace('"', "\\\"");
         format!("{name}=\"{}\"", value.replace('\n', r"\n"))
     });

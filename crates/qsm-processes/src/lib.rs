@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+mod gathering;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,6 +12,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+pub use gathering::Gathering;
 use lab::{HostId, Lab, Output, Process};
 use qsm::Family;
 use qsm_console::failure::Failure;
@@ -84,6 +87,8 @@ pub struct ProcessGroup<S> {
     program: PathBuf,
     family: Family,
     lines: SyncSender<ProcessOutput<S>>,
+    /// Where their metrics are gathered.
+    gathering: Option<Gathering>,
     /// Lines they write.
     pub output: Receiver<ProcessOutput<S>>,
     /// Reason for having no namespaces, if there are none.
@@ -120,9 +125,15 @@ impl<S: DeserializeOwned + Send + 'static> ProcessGroup<S> {
             program,
             family,
             lines,
+            gathering: None,
             output,
             without_lab,
         })
+    }
+
+    /// Processes that are started from now on serve their metrics, and are gathered there until the group is dropped.
+    pub fn gather(&mut self, gathering: &Gathering) {
+        self.gathering = Some(gathering.clone());
     }
 
     /// Starts a process on a host of its own. `arguments` are those of this same program; where
@@ -157,6 +168,10 @@ impl<S: DeserializeOwned + Send + 'static> ProcessGroup<S> {
                 arguments.extend(["--discovery".to_owned(), discovery.to_string()]);
                 arguments.extend(["--data-port".to_owned(), data_port.to_string()]);
             }
+        }
+        if self.gathering.is_some() && serves_metrics(&arguments) {
+            // Each at a port of its own.
+            arguments.push("--metrics=127.0.0.1:0".to_owned());
         }
         let (handle, stdin) = self.spawn(self.processes.len(), 0, host, &arguments)?;
         self.processes.push(GroupProcess {
@@ -277,7 +292,17 @@ impl<S: DeserializeOwned + Send + 'static> ProcessGroup<S> {
             });
         }
         if let Some(stderr) = stderr {
-            read_lines(stderr, self.lines.clone(), index, life, ProcessLine::Error);
+            let gathering = self.gathering.clone();
+            let namespace = match (&self.hosts, host) {
+                (HostSet::Lab(lab), Some(host)) => Some(lab.host(host).namespace().clone()),
+                _ => None,
+            };
+            read_lines(stderr, self.lines.clone(), index, life, move |line| {
+                if let Some(gathering) = &gathering {
+                    gathering.note(index, namespace.as_ref(), &line);
+                }
+                ProcessLine::Error(line)
+            });
         }
         Ok((handle, stdin))
     }
@@ -298,6 +323,9 @@ impl ProcessHandle {
 
 impl<S> Drop for ProcessGroup<S> {
     fn drop(&mut self) {
+        if let Some(gathering) = &self.gathering {
+            gathering.clear();
+        }
         for process in &mut self.processes {
             process.stdin = None;
             if let Err(failure) = process.handle.kill() {
@@ -305,6 +333,12 @@ impl<S> Drop for ProcessGroup<S> {
             }
         }
     }
+}
+
+/// Tells whether a command has metrics: the bare sockets of `qsm bench raw` have none.
+fn serves_metrics(arguments: &[String]) -> bool {
+    let words: Vec<&str> = arguments.iter().take(2).map(String::as_str).collect();
+    words != ["bench", "raw"]
 }
 
 fn localhost(family: Family) -> IpAddr {

@@ -115,6 +115,8 @@ pub use stats::{
 pub use qsm_admin as admin;
 /// Metrics in general: rows, JSON, and the text that Prometheus reads.
 pub use qsm_exporter::{Exporter, ExporterError};
+#[cfg(feature = "otlp")]
+pub use qsm_exporter::{Pusher, PusherError};
 pub use qsm_metrics as metrics;
 
 pub use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceEvent, ServiceStats};

@@ -1,6 +1,8 @@
 //! The option of commands that count.
 
 use std::net::{Ipv4Addr, SocketAddr};
+#[cfg(feature = "otlp")]
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
@@ -15,6 +17,21 @@ pub struct StatsOptions {
     /// a line on stderr names
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = local_address)]
     pub metrics: Option<SocketAddr>,
+    /// Send what is counted to a collector of OpenTelemetry (OTLP, HTTP with JSON), as well at the end:
+    /// http://localhost:4318/v1/metrics
+    #[cfg(feature = "otlp")]
+    #[arg(long, value_name = "URL", value_parser = for_ever)]
+    pub otlp: Option<&'static str>,
+    /// Time between two such sendings
+    #[cfg(feature = "otlp")]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::seconds, requires = "otlp")]
+    pub otlp_every: Duration,
+}
+
+/// Options are copied; there is one of these in a process.
+#[cfg(feature = "otlp")]
+fn for_ever(text: &str) -> Result<&'static str, std::convert::Infallible> {
+    Ok(text.to_owned().leak())
 }
 
 /// Reads an address and a port; a port alone is one of this host.

@@ -80,6 +80,10 @@ pub(crate) fn parse(text: &str) -> Result<BTreeMap<String, Family>, String> {
 /// The families of a text of OpenMetrics, named as in the other format, or what is wrong.
 pub(crate) fn parse_open(text: &str) -> Result<BTreeMap<String, Family>, String> {
     let text = text.strip_suffix("# EOF\n").ok_or("no end")?;
+    if text.is_empty() {
+        // Nobody is there that has metrics.
+        return Ok(BTreeMap::new());
+    }
     if text.contains("# EOF") || text.lines().any(str::is_empty) {
         return Err("something after the end, or an empty line".to_owned());
     }
