@@ -1,7 +1,6 @@
 //! Metrics as a collector of OpenTelemetry takes them: a request of OTLP 1.0 in JSON.
 
 use core::time::Duration;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::histogram::Histogram;
 use crate::json::{Object, quoted};
@@ -22,10 +21,10 @@ pub struct Export<'a> {
     pub service: &'a str,
     /// Its version.
     pub version: &'a str,
-    /// When counting began. OTLP's readers take a later one for a new start.
-    pub start: SystemTime,
-    /// When it was read.
-    pub now: SystemTime,
+    /// When counting began, since 1970. OTLP's readers take a later one for a new start.
+    pub start: Duration,
+    /// When it was read, since 1970.
+    pub now: Duration,
 }
 
 /// The body of a request to `/v1/metrics`.
@@ -128,7 +127,6 @@ fn buckets(times: &Histogram) -> impl Iterator<Item = u64> {
     })
 }
 
-fn nanos(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    quoted(&since.as_nanos().to_string())
+fn nanos(time: Duration) -> String {
+    quoted(&time.as_nanos().to_string())
 }

@@ -1,7 +1,7 @@
 //! Counters sent to a collector of OpenTelemetry.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use qsm::Pusher;
 use qsm::metrics::otlp::{CONTENT_TYPE, Export, request};
@@ -22,13 +22,13 @@ pub(super) fn start(
     let Some(url) = options.otlp else {
         return Ok(None);
     };
-    let start = SystemTime::now();
+    let start = now();
     let body = move || {
         let export = Export {
             service: "qsm",
             version: env!("CARGO_PKG_VERSION"),
             start,
-            now: SystemTime::now(),
+            now: now(),
         };
         Ok(request(&page()?, &export))
     };
@@ -50,4 +50,10 @@ pub(super) fn start(
         let (cause, remedy) = text.split_once("; ").unwrap_or((&text, "see --otlp"));
         Failure::usage(cause, remedy)
     })
+}
+
+/// The time since 1970.
+fn now() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
 }
