@@ -58,3 +58,22 @@ fn the_page_of_alerts_has_them_all_and_each_is_tried() {
         assert_eq!(tried, 2, "{name}");
     }
 }
+
+#[test]
+fn each_fault_of_the_page_has_the_test_that_it_names() {
+    let repository = repository();
+    let page = repository.text("docs/operate/faults.md");
+    let page = Markdown::new(&page);
+    let rows = page.table("fault");
+    assert!(rows.len() >= 20, "{}", rows.len());
+    for row in &rows {
+        let names: Vec<&str> = row[4].split('`').skip(1).step_by(2).collect();
+        let [file, test] = names[..] else {
+            panic!("not a file and a test: {row:?}");
+        };
+        let files = repository.ending(".rs");
+        let mut files = files.filter(|path| path.ends_with(&format!("/{file}")));
+        let there = files.any(|path| repository.text(path).contains(&format!("fn {test}()")));
+        assert!(there, "{row:?}");
+    }
+}

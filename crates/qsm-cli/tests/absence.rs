@@ -281,6 +281,13 @@ fn a_receiver_that_stood_still_misses_nothing_and_says_for_how_long() {
     let mut numbers = received.iter().map(|line| index(&json(&line)));
     assert!(numbers.by_ref().take(100).eq(1..101));
     freeze_until(&sub, &service, "away", &node);
+    // Whoever looks sees it, and why.
+    for words in [&["nodes"][..], &["top", "--batch", "--count", "1"]] {
+        let looked = cluster.run(words, b"");
+        let text = String::from_utf8_lossy(&looked.stdout);
+        let row = text.lines().find(|line| line.starts_with("sleeper"));
+        assert!(row.unwrap().contains("away: silent"), "{text}");
+    }
     write_lines(&mut stdin, 101..5001);
     drop(stdin);
     sub.signal("-CONT");

@@ -12,9 +12,10 @@ use serde_json::Value;
 use support::{Lines, Running};
 
 /// Checks of what hosts of a lab have for themselves; all else is the machine's.
-const OWN: [&str; 13] = [
+const OWN: [&str; 14] = [
     "link",
     "address",
+    "duplicate-address",
     "interface-kind",
     "multicast-flag",
     "mtu",
@@ -147,8 +148,9 @@ fn each_fault_of_a_host_is_named_alone() {
         let output = doctor(&lab, host, &[]);
         let mut found = bad(&json(&output));
         if id == "link" || id == "address" {
-            // Without an address, or down, nothing else can be said of routes.
+            // Without an address, or down, nothing else can be said of routes, nor can others be asked.
             found.remove("multicast-route");
+            found.remove("duplicate-address");
         }
         let expected = BTreeMap::from([(id.to_owned(), verdict.to_owned())]);
         assert_eq!(found, expected, "{fault}");
@@ -156,6 +158,35 @@ fn each_fault_of_a_host_is_named_alone() {
             assert_eq!(output.status.code(), Some(6), "{fault}");
         }
     }
+}
+
+#[test]
+fn an_address_that_two_hosts_have_is_named_with_the_other_host() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let hosts = lab.add_hosts(2).unwrap();
+    let own = lab.host(hosts[0]).address();
+    assert_eq!(bad(&json(&doctor(&lab, hosts[0], &[]))), BTreeMap::new());
+    sh(&lab, hosts[1], &format!("ip address add {own}/16 dev eth0"));
+    let report = json(&doctor(&lab, hosts[0], &[]));
+    let fault = BTreeMap::from([("duplicate-address".to_owned(), "fault".to_owned())]);
+    assert_eq!(bad(&report), fault);
+    let mut other = lab.command(hosts[1], "ip");
+    let other = other.args(["-o", "link", "show", "eth0"]).output().unwrap();
+    let other = String::from_utf8(other.stdout).unwrap();
+    let mut words = other.split_whitespace();
+    words.find(|word| *word == "link/ether").unwrap();
+    let hardware = words.next().unwrap();
+    let mut findings = report["findings"].as_array().unwrap().iter();
+    let found = findings
+        .find(|one| one["id"] == "duplicate-address")
+        .unwrap();
+    assert!(
+        found["evidence"].as_str().unwrap().contains(hardware),
+        "{found}"
+    );
 }
 
 #[test]
@@ -296,5 +327,5 @@ fn people_read_a_line_for_each_check() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("ok       link "), "{text}");
     assert!(text.contains("warning  interface-kind"), "{text}");
-    assert!(text.contains("of 21 checks"), "{text}");
+    assert!(text.contains("of 22 checks"), "{text}");
 }

@@ -3,9 +3,12 @@
 mod support;
 
 use std::io::Write;
-use std::process::Stdio;
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use lab::{HostId, Lab};
 use serde_json::Value;
 use support::{Cluster, Lines, Running, assert_code, stderr};
 
@@ -89,6 +92,140 @@ fn a_healthy_node_is_held_back_by_nothing() {
         .output()
         .unwrap();
     assert_code(&both, 2);
+}
+
+/// A host's program, which needs no other configuration than its host.
+fn on(lab: &Lab, host: HostId, words: &[&str]) -> Command {
+    let mut command = lab.command(host, support::QSM);
+    command.args(words).env("QSM_CONFIG", "");
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(Stdio::null());
+    command
+}
+
+/// What a command of a host writes as JSON.
+fn json_of(lab: &Lab, host: HostId, words: &[&str]) -> Value {
+    let output = on(lab, host, words).stdout(Stdio::piped()).output();
+    let output = output.unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+/// A subscriber, once it is there.
+fn subscribed(mut command: Command) -> Running {
+    let mut sub = Running(command.stderr(Stdio::piped()).spawn().unwrap());
+    let said = Lines::of_stderr(&mut sub.0);
+    said.wait("its groups", |line| line.starts_with("qsm: subscribed"));
+    sub
+}
+
+/// A publisher of lines of 1000 bytes, as fast as it may, until the test ends.
+fn flooding(mut command: Command) -> (Running, thread::JoinHandle<()>) {
+    let mut source = Running(command.stdin(Stdio::piped()).spawn().unwrap());
+    let mut stdin = source.0.stdin.take().unwrap();
+    let line = [&[b'x'; 1000][..], b"\n"].concat();
+    let writer = thread::spawn(move || while stdin.write_all(&line).is_ok() {});
+    (source, writer)
+}
+
+#[test]
+fn a_receive_buffer_that_is_too_small_is_named_by_explain_and_by_the_doctor() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let hosts = lab.add_hosts(2).unwrap();
+    let words = ["sub", "news", "--receive-buffer", "8k"];
+    let sub = subscribed(on(&lab, hosts[1], &words));
+    let words = ["pub", "news", "--rate", "2000"];
+    let (source, writer) = flooding(on(&lab, hosts[0], &words));
+    let explained = || json_of(&lab, hosts[1], &["explain", "--seconds", "1", "--json"])[0].clone();
+    let examined = || {
+        let words = ["doctor", "--interface", "eth0", "--watch", "1", "--json"];
+        let report = json_of(&lab, hosts[1], &words);
+        let mut findings = report["findings"].as_array().unwrap().iter();
+        let found = findings.find(|one| one["id"] == "udp-drops").unwrap();
+        found["verdict"].clone()
+    };
+    // A sender of Quicksilver's keeps to what a receiver has room for; who does not is another program.
+    let node = explained()["node"]["address"].as_str().unwrap().to_owned();
+    let stranger = {
+        let _inside = lab.host(hosts[0]).namespace().enter().unwrap();
+        UdpSocket::bind("0.0.0.0:0").unwrap()
+    };
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                // The system may refuse some.
+                drop(stranger.send_to(&[0; 1000], &node));
+            }
+        });
+        while explained()["missing"]["receive_buffer"].as_f64() <= Some(0.0) {}
+        while examined() != "fault" {}
+        ended.store(true, Ordering::Relaxed);
+    });
+    drop((source, sub));
+    writer.join().unwrap();
+}
+
+#[test]
+fn a_core_thread_whose_cpu_is_taken_away_is_named() {
+    let cluster = Cluster::new();
+    let name = format!("starved-{}", std::process::id());
+    let mut command = cluster.command(&["sub", "news", "--name", &name]);
+    command.stdout(Stdio::null());
+    let sub = subscribed(command);
+    let found = |account: &Value| {
+        let findings = account["findings"].as_array().unwrap();
+        findings.iter().any(|one| one["id"] == "core-thread-late")
+    };
+    loop {
+        // It stands still for as long as it takes to start some processes: longer than the 10 ms from which on
+        // others notice, once or another time.
+        sub.signal("-STOP");
+        for _ in 0..20 {
+            Command::new("true").status().unwrap();
+        }
+        sub.signal("-CONT");
+        let words = ["explain", "--node", &name, "--seconds", "0", "--json"];
+        let output = support::qsm().args(words).output().unwrap();
+        assert_code(&output, 0);
+        let nodes: Value = serde_json::from_slice(&output.stdout).unwrap();
+        if found(&nodes[0]) {
+            break;
+        }
+    }
+}
+
+#[test]
+fn one_receiver_that_loses_much_is_named_and_not_the_others() {
+    let cluster = Cluster::new();
+    let of = |name: &str| format!("{name}-{}", std::process::id());
+    let (crybaby, calm) = (of("crybaby"), of("calm"));
+    let start = |name: &str, loss| {
+        let words = ["sub", "news", "--name", name, "--loss", loss];
+        let mut command = cluster.command(&words);
+        command.stdout(Stdio::null());
+        subscribed(command)
+    };
+    let _subs = (start(&crybaby, "20"), start(&calm, "0"));
+    let mut source = cluster.command(&["pub", "news", "--rate", "5000"]);
+    source.stdout(Stdio::null()).stderr(Stdio::null());
+    let (source, writer) = flooding(source);
+    let thrown = |account: &Value| account["missing"]["thrown_away_on_purpose"].as_f64();
+    let account = loop {
+        let account = explained(&cluster, &crybaby);
+        if thrown(&account) > Some(0.0) && account["missing_per_second"].as_f64() > Some(0.0) {
+            break account;
+        }
+    };
+    assert!(
+        account["repaired_per_second"].as_f64() > Some(0.0),
+        "{account}"
+    );
+    assert_eq!(thrown(&explained(&cluster, &calm)), Some(0.0));
+    drop(source);
+    writer.join().unwrap();
 }
 
 /// What nodes of this host say of a message.

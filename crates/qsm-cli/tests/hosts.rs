@@ -79,6 +79,29 @@ fn a_subscriber_on_two_networks_does_not_notice_that_one_fails() {
 }
 
 #[test]
+fn a_node_on_the_wrong_network_names_the_one_that_it_does_not_use() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap().and_second_network().unwrap();
+    let hosts = lab.add_hosts(2).unwrap();
+    let sub = start_words(&lab, hosts[0], &["sub", "news", "--interface", "eth0"]);
+    let (_sub, _printed, _told) = subscribed(sub);
+    let mut lost = start_words(&lab, hosts[1], &["sub", "news", "--interface", "eth1"]);
+    let told = Lines::of_stderr(&mut lost.0);
+    let alone = told.wait("that it is alone", |line| {
+        line.contains("still alone after 10 s")
+    });
+    let [own, other] = ["eth1 (10.79.0.2)", "eth0 (10.78.0.2)"];
+    assert!(
+        alone.contains(&format!(
+            "goes by {own}, and this host has {other} too (--interface)"
+        )),
+        "{alone}"
+    );
+}
+
+#[test]
 fn clusters_with_ranges_of_their_own_share_no_address() {
     if !lab::ready() {
         return;

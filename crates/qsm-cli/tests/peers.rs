@@ -4,7 +4,11 @@
 mod support;
 
 use std::collections::BTreeSet;
+use std::net::UdpSocket;
 use std::process::{Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use lab::{HostId, Lab, Network, Switch};
 use serde_json::Value;
@@ -369,6 +373,34 @@ fn a_way_by_another_network_is_named() {
         said.contains("ip route replace 10.78.0.2 dev eth0"),
         "{said} {second}"
     );
+}
+
+#[test]
+fn another_programs_traffic_at_the_address_is_named() {
+    if !lab::ready() {
+        return;
+    }
+    let (lab, hosts) = two();
+    let stranger = {
+        let _inside = lab.host(hosts[1]).namespace().enter().unwrap();
+        UdpSocket::bind((lab.host(hosts[1]).address(), 0)).unwrap()
+    };
+    let ended = AtomicBool::new(false);
+    let report = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                // Some at a time, and never so much that it takes the room of others.
+                stranger
+                    .send_to(b"something else", "239.192.83.78:4484")
+                    .unwrap();
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let report = examine(&lab, &hosts, &[]);
+        ended.store(true, Ordering::Relaxed);
+        report
+    });
+    report.assert_bad(&[format!("{}: foreign-traffic warning", host(1))]);
 }
 
 #[test]

@@ -3,13 +3,16 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-use qsm::{Event, Interface, Node, choose_interface};
+use qsm::{Event, Interface, Node, choose_interface, interfaces};
 
 use crate::{loopback, reach};
 
 /// A node that found no membership service and has had no other node for so long says why that may
 /// be. Longer than starting a second program by hand takes.
 const LONELY: Duration = Duration::from_secs(10);
+
+/// Interfaces that are named, of those that a node does not use.
+const NETWORKS_SHOWN: usize = 4;
 
 /// A node that looked for a membership service in vain. That is so of the first one of a cluster, so
 /// it is a reason to doubt multicast only when nobody has come for a while.
@@ -56,6 +59,8 @@ pub struct Doubts {
     strangers: u64,
     /// The node goes by loopback.
     loopback: Option<String>,
+    /// It goes by one network, and the host has others.
+    networks: Option<String>,
 }
 
 impl Doubts {
@@ -68,6 +73,10 @@ impl Doubts {
         Self {
             strangers: snapshot.protocol.discard_cluster,
             loopback: by_loopback(&snapshot.io.interface),
+            networks: match snapshot.second {
+                None => other_networks(&snapshot.io.interface, &interfaces().unwrap_or_default()),
+                Some(_) => None,
+            },
             cluster: Some(snapshot.cluster.to_string()),
         }
     }
@@ -100,6 +109,21 @@ pub fn strangers(packets: u64, cluster: &str) -> Option<String> {
         .then(|| format!("packets of another cluster arrive here: is --cluster {cluster} right?"))
 }
 
+/// A line about interfaces that the node does not use.
+fn other_networks(chosen: &Interface, all: &[Interface]) -> Option<String> {
+    let others = all.iter().filter(|other| {
+        !other.loopback && other.name != chosen.name && other.family() == chosen.family()
+    });
+    let others: Vec<String> = others
+        .take(NETWORKS_SHOWN)
+        .map(ToString::to_string)
+        .collect();
+    (!chosen.loopback && !others.is_empty()).then(|| {
+        let others = others.join(", ");
+        format!("this node goes by {chosen}, and this host has {others} too (--interface)")
+    })
+}
+
 fn by_loopback(chosen: &Interface) -> Option<String> {
     if !chosen.loopback {
         return None;
@@ -122,10 +146,13 @@ pub(crate) fn still_alone(discovery: SocketAddr, doubts: &Doubts) -> String {
     if let Some(sentence) = doubts.sentence() {
         return format!("{begin}; {sentence}");
     }
+    let networks = doubts.networks.as_deref();
+    let networks = networks.map(|line| format!("are on another network: {line}, or "));
     format!(
-        "{begin}. If others are running, they are of another cluster ({}), or multicast to \
+        "{begin}. If others are running, they {}are of another cluster ({}), or multicast to \
          {discovery} does not pass between them and this node: {}, or start `qsm gms` and name it \
          with --service HOST:PORT at all",
+        networks.unwrap_or_default(),
         doubts.option(),
         reach::REMEDY
     )
@@ -180,6 +207,7 @@ mod tests {
             cluster: Some("blue".to_owned()),
             strangers,
             loopback: loopback.map(str::to_owned),
+            networks: None,
         };
         let line = still_alone(discovery, &doubts(0, None));
         for part in [

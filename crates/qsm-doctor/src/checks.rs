@@ -60,6 +60,7 @@ pub fn examine(facts: &Facts, wishes: &Wishes) -> Report {
     let findings = vec![
         link(facts),
         address(facts),
+        claimed(facts),
         kind(facts),
         multicast_flag(facts),
         mtu(facts),
@@ -176,6 +177,27 @@ fn address(facts: &Facts) -> Finding {
         (None, false) if link.up.is_none() => unknown(id, "no interface is known"),
         (None, false) => finding(id, Verdict::Fault, format!("{} has no address", link.name))
             .remedy(format!("ip address add ADDRESS/LENGTH dev {}", link.name)),
+    }
+}
+
+fn claimed(facts: &Facts) -> Finding {
+    let id = "duplicate-address";
+    match facts.claims.as_deref() {
+        _ if facts.link.kind == Some(Kind::Loopback) => ok(id, "nobody else is there"),
+        None => unknown(id, "nobody was asked: that takes root, and a network with ARP"),
+        Some([]) => ok(id, "no other host answers for its addresses"),
+        Some([claim, ..]) => finding(
+            id,
+            Verdict::Fault,
+            format!(
+                "{} is also the address of the host with hardware address {}",
+                claim.address, claim.hardware
+            ),
+        )
+        .remedy(format!(
+            "give one of the two another address; who it is, `ip neigh` and the switch's table of {} say",
+            claim.hardware
+        )),
     }
 }
 

@@ -17,6 +17,17 @@ pub struct Facts {
     pub firewall: Firewall,
     /// Multicast has a way out of the interface.
     pub route: Option<bool>,
+    /// Other hosts that have an address of the interface.
+    pub claims: Option<Vec<Claim>>,
+}
+
+/// Another host that answers for an address of this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// The other's hardware address.
+    pub hardware: String,
 }
 
 /// An interface.
@@ -24,6 +35,8 @@ pub struct Facts {
 pub struct Link {
     /// Its name.
     pub name: String,
+    /// Its index.
+    pub index: Option<u32>,
     /// Its kind.
     pub kind: Option<Kind>,
     /// It is switched on.

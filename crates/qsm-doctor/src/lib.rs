@@ -46,6 +46,6 @@ mod report;
 pub use change::{Action, Change, undo_script};
 pub use checks::{Wishes, examine};
 pub use collect::{CollectError, collect};
-pub use facts::{Card, Facts, Growth, Kernel, Kind, Link, Ring};
+pub use facts::{Card, Claim, Facts, Growth, Kernel, Kind, Link, Ring};
 pub use firewall::{Firewall, Rules};
 pub use report::{Finding, Report, Verdict};

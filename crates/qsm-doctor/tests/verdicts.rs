@@ -2,7 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use qsm_doctor::{Facts, Finding, Firewall, Growth, Kind, Ring, Rules, Verdict, Wishes, examine};
+use qsm_doctor::{
+    Claim, Facts, Finding, Firewall, Growth, Kind, Ring, Rules, Verdict, Wishes, examine,
+};
 
 /// A host on which nothing is wrong.
 fn healthy() -> Facts {
@@ -37,6 +39,7 @@ fn healthy() -> Facts {
     card.missed = Some(none);
     facts.firewall = Firewall::Known(Rules::default());
     facts.route = Some(true);
+    facts.claims = Some(Vec::new());
     facts
 }
 
@@ -48,7 +51,7 @@ fn a_healthy_host_is_healthy() {
         assert!(finding.remedy.is_empty() && finding.changes.is_empty());
     }
     assert_eq!(report.verdict(), Verdict::Ok);
-    assert_eq!(report.findings.len(), 21);
+    assert_eq!(report.findings.len(), 22);
 }
 
 /// So are those that are made otherwise.
@@ -123,6 +126,14 @@ fn faults_of_the_interface() {
     expect(&found, "link", Fault, "");
     let found = broken(|facts| facts.link.addresses.clear());
     expect(&found, "address", Fault, "");
+    let found = broken(|facts| {
+        facts.claims = Some(vec![Claim {
+            address: Ipv4Addr::new(10, 0, 0, 1),
+            hardware: "02:00:00:00:00:02".to_owned(),
+        }]);
+    });
+    expect(&found, "duplicate-address", Fault, "");
+    assert!(found.evidence.contains("02:00:00:00:00:02"), "{found:?}");
     for kind in [
         Kind::Loopback,
         Kind::Wireless,

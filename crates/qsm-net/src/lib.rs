@@ -46,6 +46,7 @@
 //! IPv4 and IPv6: a port speaks the family of its interface's address, and refuses the other.
 
 mod address;
+mod arp;
 mod arrivals;
 mod buffers;
 mod busy_poll;
@@ -76,6 +77,7 @@ mod thread;
 mod waker;
 
 pub use address::Family;
+pub use arp::address_claimed;
 pub use arrivals::{Amount, CLASSES, Gathered};
 pub use busy_poll::BusyPoll;
 pub use clock::{monotonic_nanos, process_cpu_time};

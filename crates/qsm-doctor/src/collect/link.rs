@@ -84,6 +84,9 @@ fn links_of(
     let up = has(link, "UP");
     let link = Link {
         name: interface.to_owned(),
+        index: link["ifindex"]
+            .as_u64()
+            .and_then(|index| u32::try_from(index).ok()),
         kind: Some(kind(link, wireless)),
         up: Some(up),
         carrier: up.then(|| has(link, "LOWER_UP")),

@@ -9,9 +9,14 @@ mod tool;
 use std::thread;
 use std::time::Duration;
 
+use qsm_net::address_claimed;
+
 pub use self::error::CollectError;
-use crate::facts::{Facts, Growth};
+use crate::facts::{Claim, Facts, Growth, Link};
 use crate::firewall::{Firewall, Rules};
+
+/// Time that another host with the same address has for its answer.
+const CLAIM_TIME: Duration = Duration::from_millis(200);
 
 /// Reads what is known of this host and of an interface; counters of losses are read twice, with so
 /// much time in between.
@@ -39,6 +44,7 @@ pub fn collect(
         Some(true) => link::route(interface),
         _ => None,
     };
+    let claims = claims(&link);
     Ok(Facts {
         link,
         others,
@@ -46,7 +52,24 @@ pub fn collect(
         card,
         firewall: rules.map_or(Firewall::Unknown, Firewall::Known),
         route,
+        claims,
     })
+}
+
+/// Hosts that answer for addresses of the interface; `None`: it may not be asked, or has no hardware addresses.
+fn claims(link: &Link) -> Option<Vec<Claim>> {
+    if link.up != Some(true) {
+        return None;
+    }
+    let mut claims = Vec::new();
+    for address in &link.addresses {
+        let claimed = address_claimed(link.index?, *address, CLAIM_TIME).ok()?;
+        claims.extend(claimed.map(|hardware| Claim {
+            address: *address,
+            hardware: hardware.map(|byte| format!("{byte:02x}")).join(":"),
+        }));
+    }
+    Some(claims)
 }
 
 /// Counters of losses: lost and handled.

@@ -4,10 +4,12 @@
 
 mod clocks;
 mod contention;
+mod page;
 mod wakeups;
 
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _, stdout};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -66,6 +68,9 @@ struct HostArgs {
     /// Write JSON
     #[arg(long)]
     json: bool,
+    /// Write host.json and README.md there, too, with the results beside those of Informatica's paper
+    #[arg(long, value_name = "FOLDER")]
+    page: Option<PathBuf>,
 }
 
 impl HostArgs {
@@ -91,6 +96,9 @@ pub fn run_latency(args: &LatencyArgs) -> Result<(), Failure> {
         ended.store(true, Ordering::Relaxed);
         found
     })?;
+    if let Some(folder) = &args.page {
+        page::write(folder, &found.json(args))?;
+    }
     let text = match args.json {
         true => format!("{:#}\n", found.json(args)),
         false => found.text(args),

@@ -187,8 +187,18 @@ impl NodeAccount {
             rate(self.received)
         );
         let mut passages = vec![Passage::Heading(heading), Passage::Text(rates)];
-        match self.losses.missing > 0.0 {
-            true => passages.extend(self.loss_words()),
+        let places = self.losses.places();
+        match places.iter().any(|(_, lost, _)| *lost > 0.0) {
+            _ if self.losses.missing > 0.0 => passages.extend(self.loss_words()),
+            true => {
+                let text = "No packet of a stream was missing; what was dropped on this host all the same:";
+                passages.extend([
+                    Passage::Text(text.to_owned()),
+                    Passage::Gap,
+                    Passage::Table(self.table()),
+                    Passage::Gap,
+                ]);
+            }
             false => passages.push(Passage::Text("No packet was missing.".to_owned())),
         }
         if self.findings.is_empty() {
@@ -430,6 +440,21 @@ Nothing holds it back.
         ] {
             assert!(words.lines().any(|it| it == line), "{line}: {words}");
         }
+    }
+
+    #[test]
+    fn what_was_dropped_is_said_though_nothing_was_missing() {
+        let port = json!({ "unicast_kernel_drops": 8 });
+        let account = account(json!({}), port, KernelDrops::default(), 0.0);
+        let words = Passage::render(&account.words());
+        assert!(
+            words.contains("No packet of a stream was missing; what was dropped"),
+            "{words}"
+        );
+        assert!(
+            words.contains("receive buffer          4  the node did not read"),
+            "{words}"
+        );
     }
 
     #[test]
