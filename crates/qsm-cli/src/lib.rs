@@ -341,6 +341,22 @@ mod tests {
     }
 
     #[test]
+    fn nonsense_about_captures_is_a_usage_error() {
+        for (line, kind) in [
+            ("qsm capture", ErrorKind::MissingRequiredArgument),
+            ("qsm capture f --files 1", ErrorKind::ValueValidation),
+            ("qsm capture f --file-size 100k", ErrorKind::ValueValidation),
+            (
+                "qsm capture f --heads 9 --whole",
+                ErrorKind::ArgumentConflict,
+            ),
+        ] {
+            let error = parse(line).unwrap_err();
+            assert_eq!(error.kind(), kind, "{line}: {error}");
+        }
+    }
+
+    #[test]
     fn nonsense_is_a_usage_error() {
         for (line, kind) in [
             ("qsm", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
@@ -392,13 +408,6 @@ mod tests {
             ("qsm sub a --pin 3-2", ErrorKind::ValueValidation),
             ("qsm sub a --realtime 100", ErrorKind::ValueValidation),
             ("qsm sub a --busy-poll 0", ErrorKind::ValueValidation),
-            ("qsm capture", ErrorKind::MissingRequiredArgument),
-            ("qsm capture f --files 1", ErrorKind::ValueValidation),
-            ("qsm capture f --file-size 100k", ErrorKind::ValueValidation),
-            (
-                "qsm capture f --heads 9 --whole",
-                ErrorKind::ArgumentConflict,
-            ),
             ("qsm groups --io", ErrorKind::UnknownArgument),
             ("qsm sub a --until-idle -1", ErrorKind::UnknownArgument),
             ("qsm plan", ErrorKind::MissingRequiredArgument),

@@ -55,16 +55,44 @@ fn text(found: &Value) -> String {
         Some(text) => text.to_owned(),
         None => value.to_string(),
     };
-    let class = |name: &str| {
-        let mut classes = found["scheduling"].as_array().into_iter().flatten();
-        let class = classes.find(|class| class["class"] == name);
-        class.map_or(&Value::Null, |class| &class["latencies"])
-    };
-    let receivers: Vec<&Value> = found["contention"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .collect();
+    format!(
+        "# Latency of a host, beside the paper\n\n\
+         <!-- Written by `make figures-host` out of host.json -->\n\n\
+         `make figures-host` runs [`qsm latency host`](../operate/latency.md) on the machine that it is called on, and \
+         puts the results beside figures 4 to 7 of Informatica's *Topics in High-Performance Messaging* (S3).\n\n\
+         | | | S3: mean | 1 in 1000 above | most | here: mean | 1 in 1000 above | most |\n\
+         |---|---|---|---|---|---|---|---|\n{}\n\
+         {}\
+         **Here**: {} CPUs, Linux {}, load average {} from other programs and this one, {} for each measurement, \
+         something due each {}.\n\n\
+         **The paper**: two SPARC machines with Solaris 2.8 and four CPUs, five sources with 10 messages/s of \
+         2000 bytes, 10 receivers, 20 minutes. Its latencies are those of messages from one machine to the other, with \
+         the network and two clocks in them, which ran apart by about 7 ms. Those here are of one machine and one \
+         clock: how late a thread runs that is due, and how late a packet is read over loopback. So the columns may \
+         be compared in their proportions, and not one by one. A `-` is not in the paper.\n\n\
+         `host.json` has all of it, with more percentiles.\n",
+        rows(found),
+        proportion(found),
+        plain(&machine["cpus"]),
+        plain(&machine["kernel"]),
+        plain(&machine["load_average"]),
+        duration(Duration::from_secs_f64(
+            found["seconds"].as_f64().unwrap_or_default()
+        )),
+        duration(Duration::from_micros(
+            found["every_us"].as_u64().unwrap_or_default()
+        )),
+    )
+}
+
+/// Latencies of a scheduling class.
+fn class<'a>(found: &'a Value, name: &str) -> &'a Value {
+    let mut classes = found["scheduling"].as_array().into_iter().flatten();
+    let class = classes.find(|class| class["class"] == name);
+    class.map_or(&Value::Null, |class| &class["latencies"])
+}
+
+fn rows(found: &Value) -> String {
     let row = |number: &str, what: &str, paper: [&str; 3], here: &Value| {
         let own = ["mean_seconds", "p99.9_seconds", "max_seconds"].map(|key| time(&here[key]));
         format!(
@@ -72,6 +100,7 @@ fn text(found: &Value) -> String {
             paper[0], paper[1], paper[2], own[0], own[1], own[2]
         )
     };
+    let class = |name| class(found, name);
     let mut rows = row(
         "E45",
         "normal class",
@@ -85,7 +114,8 @@ fn text(found: &Value) -> String {
         ["-", "-", "5.2 ms"],
         class("real-time"),
     );
-    for (place, one) in receivers.iter().enumerate() {
+    let receivers = found["contention"].as_array().into_iter().flatten();
+    for (place, one) in receivers.enumerate() {
         let paper = match place {
             0 => ["-"; 3],
             _ => ["1.5 ms more", "-", "-"],
@@ -93,41 +123,19 @@ fn text(found: &Value) -> String {
         let what = format!("read by {} on one host", receivers_of(one));
         rows += &row("E48", &what, paper, &one["latencies"]);
     }
-    let proportion = match (seconds(class("normal")), seconds(class("real-time"))) {
-        (Some(normal), Some(real_time)) if real_time > 0.0 => {
-            format!(
-                "The most in normal class is {:.1} times that in real-time class; in S3 it is 16.5 times.\n\n",
-                normal / real_time
-            )
-        }
+    rows
+}
+
+/// The gain of the real-time class, where it was measured.
+fn proportion(found: &Value) -> String {
+    let most = |name| class(found, name)["max_seconds"].as_f64();
+    match (most("normal"), most("real-time")) {
+        (Some(normal), Some(real_time)) if real_time > 0.0 => format!(
+            "The most in normal class is {:.1} times that in real-time class; in S3 it is 16.5 times.\n\n",
+            normal / real_time
+        ),
         _ => String::new(),
-    };
-    format!(
-        "# Latency of a host, beside the paper\n\n\
-         <!-- Written by `make figures-host` out of host.json -->\n\n\
-         `make figures-host` runs [`qsm latency host`](../operate/latency.md) on the machine that it is called on, and \
-         puts the results beside figures 4 to 7 of Informatica's *Topics in High-Performance Messaging* (S3).\n\n\
-         | | | S3: mean | 1 in 1000 above | most | here: mean | 1 in 1000 above | most |\n\
-         |---|---|---|---|---|---|---|---|\n{rows}\n\
-         {proportion}\
-         **Here**: {} CPUs, Linux {}, load average {} from other programs and this one, {} for each measurement, \
-         something due each {}.\n\n\
-         **The paper**: two SPARC machines with Solaris 2.8 and four CPUs, five sources with 10 messages/s of \
-         2000 bytes, 10 receivers, 20 minutes. Its latencies are those of messages from one machine to the other, with \
-         the network and two clocks in them, which ran apart by about 7 ms. Those here are of one machine and one \
-         clock: how late a thread runs that is due, and how late a packet is read over loopback. So the columns may \
-         be compared in their proportions, and not one by one. A `-` is not in the paper.\n\n\
-         `host.json` has all of it, with more percentiles.\n",
-        plain(&machine["cpus"]),
-        plain(&machine["kernel"]),
-        plain(&machine["load_average"]),
-        duration(Duration::from_secs_f64(
-            found["seconds"].as_f64().unwrap_or_default()
-        )),
-        duration(Duration::from_micros(
-            found["every_us"].as_u64().unwrap_or_default()
-        )),
-    )
+    }
 }
 
 fn receivers_of(one: &Value) -> String {
@@ -135,10 +143,6 @@ fn receivers_of(one: &Value) -> String {
         1 => "one receiver".to_owned(),
         many => format!("{many} receivers"),
     }
-}
-
-fn seconds(latencies: &Value) -> Option<f64> {
-    latencies["max_seconds"].as_f64()
 }
 
 fn time(seconds: &Value) -> String {

@@ -21,7 +21,7 @@ use crate::handle::events::Events;
 use crate::handle::names::Names;
 use crate::handle::own_publisher::OwnPublisher;
 use crate::handle::subscription::{Entry, QueuedSubscription};
-use crate::handoff::command::{Command, FLUSHING};
+use crate::handoff::command::{Command, FLUSHING, MessageQuestion};
 use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::{Capacity, Overflow};
 use crate::handoff::outlet::Outlet;
@@ -375,12 +375,12 @@ impl OwnNode {
         let core = &self.cores.0[self.core_of(group)];
         let name = group.to_owned();
         core.ask("reading a message", None, |reply, _| {
-            Command::MessageAccount {
+            Command::MessageAccount(MessageQuestion {
                 name,
                 sender,
                 number,
                 reply,
-            }
+            })
         })
     }
 

@@ -29,6 +29,15 @@ pub(crate) struct FeedPlace {
     pub(crate) signal: Arc<Signal>,
 }
 
+/// Question after a message; the answer is `None` where the core knows nothing of the group.
+pub(crate) struct MessageQuestion {
+    /// Its group.
+    pub(crate) name: String,
+    pub(crate) sender: Origin,
+    pub(crate) number: u64,
+    pub(crate) reply: Reply<Option<MessageAccount>>,
+}
+
 /// What application threads, or the node's other cores, want of a core, beside sending.
 pub(crate) enum Command {
     /// Account of a group; `None`: the core knows nothing of it.
@@ -36,13 +45,7 @@ pub(crate) enum Command {
         name: String,
         reply: Reply<Option<GroupAccount>>,
     },
-    /// Account of a message: its group's name, its sender, its number; `None`: the core knows nothing of the group.
-    MessageAccount {
-        name: String,
-        sender: Origin,
-        number: u64,
-        reply: Reply<Option<MessageAccount>>,
-    },
+    MessageAccount(MessageQuestion),
     /// A core of this node finds no membership service: start one, or say where it is.
     Embed,
     Events {

@@ -9,7 +9,7 @@ use super::Core;
 use super::pending::{Asked, Condition, Flush, Wait};
 use crate::error::Flushed;
 use crate::event::Event;
-use crate::handoff::command::{Command, FeedPlace, Subscribe};
+use crate::handoff::command::{Command, FeedPlace, MessageQuestion, Subscribe};
 use crate::handoff::feed::Feed;
 use crate::handoff::reply::Reply;
 use crate::handoff::void::Told;
@@ -42,18 +42,7 @@ impl Core {
             Command::Members { name, reply } => {
                 reply.answer(Ok(self.members(&name)));
             }
-            Command::MessageAccount {
-                name,
-                sender,
-                number,
-                reply,
-            } => {
-                let account = |group| {
-                    let endpoint = &self.endpoint;
-                    endpoint.message_account(self.now, group, sender, number)
-                };
-                reply.answer(Ok(self.endpoint.group(&name).and_then(account)));
-            }
+            Command::MessageAccount(question) => self.account_for(question),
             Command::Publish {
                 names,
                 deadline,
@@ -107,6 +96,18 @@ impl Core {
     fn account(&self, name: &str) -> Option<GroupAccount> {
         let group = self.endpoint.group(name)?;
         self.endpoint.account(self.now, group)
+    }
+
+    fn account_for(&self, question: MessageQuestion) {
+        let MessageQuestion {
+            name,
+            sender,
+            number,
+            reply,
+        } = question;
+        let endpoint = &self.endpoint;
+        let account = |group| endpoint.message_account(self.now, group, sender, number);
+        reply.answer(Ok(endpoint.group(&name).and_then(account)));
     }
 
     fn members(&self, name: &str) -> u32 {
