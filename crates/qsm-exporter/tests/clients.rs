@@ -1,4 +1,8 @@
-//! Clients of all kinds: good ones get the page, and no other one keeps them from it.
+//! Clients of all kinds: good ones get the page, and no other one keeps them from it. With the feature `otlp`:
+//! collectors of all kinds.
+
+#[cfg(feature = "otlp")]
+mod collector;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

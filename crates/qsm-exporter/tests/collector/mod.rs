@@ -1,6 +1,6 @@
 //! A collector of OpenTelemetry that is good, one that refuses, and one that is not there.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
