@@ -234,12 +234,33 @@ fn a_firewall_that_keeps_unicast_from_a_node_is_named() {
     assert!(remedy.contains(&own), "{found}");
 }
 
+/// Output of a line for the shell.
+fn said(lab: &Lab, host: HostId, line: &str) -> String {
+    let mut command = lab.command(host, "sh");
+    let output = command.args(["-c", line]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// A path for a script that nothing is at.
-fn undo_file() -> PathBuf {
-    let path = std::env::temp_dir().join(format!("qsm-doctor-{}", std::process::id()));
+fn undo_file(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("qsm-doctor-{name}-{}", std::process::id()));
     // Of an earlier process with the same number.
     drop(std::fs::remove_file(&path));
     path
+}
+
+/// Whether a healthy host of a lab has nothing to be mended: what is the machine's must not be changed
+/// by a test.
+fn is_spared(lab: &Lab, host: HostId) -> bool {
+    let machine = json(&doctor(lab, host, &["--receive-buffer", "1k"]));
+    let foreign = machine["findings"].as_array().unwrap().iter();
+    let foreign: Vec<&Value> = foreign
+        .filter(|one| !one["changes"].as_array().unwrap().is_empty())
+        .collect();
+    if !foreign.is_empty() {
+        lab::pass_over(format!("this machine would be changed: {foreign:?}"));
+    }
+    foreign.is_empty()
 }
 
 #[test]
@@ -247,16 +268,9 @@ fn what_can_be_mended_is_mended_and_undone() {
     if !lab::ready() {
         return;
     }
-    // What is the machine's must not be changed by a test: this host is to be good enough for others.
     let mut lab = Lab::new().unwrap();
     let host = lab.add_host().unwrap();
-    let machine = json(&doctor(&lab, host, &["--receive-buffer", "1k"]));
-    let foreign = machine["findings"].as_array().unwrap().iter();
-    let foreign: Vec<&Value> = foreign
-        .filter(|one| !one["changes"].as_array().unwrap().is_empty())
-        .collect();
-    if !foreign.is_empty() {
-        lab::pass_over(format!("this machine would be changed: {foreign:?}"));
+    if !is_spared(&lab, host) {
         return;
     }
     sh(
@@ -265,7 +279,7 @@ fn what_can_be_mended_is_mended_and_undone() {
         "echo 1 > /proc/sys/net/ipv4/igmp_max_memberships; echo 3 > /proc/sys/net/ipv4/igmp_max_msf; \
          echo 2 > /proc/sys/net/ipv4/conf/eth0/force_igmp_version; ip link set eth0 multicast off",
     );
-    let undo = undo_file();
+    let undo = undo_file("kernel");
     let options = [
         "--receive-buffer",
         "1k",
@@ -304,6 +318,53 @@ fn what_can_be_mended_is_mended_and_undone() {
          ! ip link show eth0 | grep -q MULTICAST",
     );
     std::fs::remove_file(undo).unwrap();
+}
+
+/// What is the network's of this host alone, so that it is the same on every machine.
+#[test]
+fn firewalls_are_mended_and_undone() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    for (count, fault) in [
+        (
+            1,
+            "nft add table inet t; nft add chain inet t c '{ type filter hook input priority 0; policy drop; }'; \
+             nft add rule inet t c tcp dport 22 accept",
+        ),
+        (
+            1,
+            "nft add table inet t; nft add chain inet t c '{ type filter hook output priority 0; }'; \
+             nft add rule inet t c ip daddr 224.0.0.0/4 drop",
+        ),
+        (
+            2,
+            "nft add table ip t; nft add chain ip t a '{ type filter hook input priority 0; }'; \
+             nft add chain ip t b '{ type filter hook output priority 0; }'; \
+             nft add rule ip t a udp dport 4484 drop; nft add rule ip t b udp dport 4484 drop",
+        ),
+    ] {
+        let host = lab.add_host().unwrap();
+        if !is_spared(&lab, host) {
+            return;
+        }
+        sh(&lab, host, fault);
+        let state = "nft list ruleset";
+        let before = said(&lab, host, state);
+        let undo = undo_file("network");
+        let undo_at = undo.to_str().unwrap();
+        let options = ["--receive-buffer", "1k", "--fix", "--undo-file", undo_at];
+        let fixed = json(&doctor(&lab, host, &options));
+        let firewall = BTreeMap::from([("firewall".to_owned(), "fault".to_owned())]);
+        assert_eq!(bad(&fixed["before"]), firewall);
+        assert_eq!(bad(&fixed["after"]), BTreeMap::new());
+        assert_eq!(fixed["changes"].as_array().unwrap().len(), count, "{fixed}");
+        assert_ne!(said(&lab, host, state), before);
+        sh(&lab, host, undo.to_str().unwrap());
+        assert_eq!(said(&lab, host, state), before);
+        std::fs::remove_file(undo).unwrap();
+    }
 }
 
 #[test]

@@ -27,14 +27,7 @@ impl Change {
 
     /// A program with arguments, of which the first are the same to undo it.
     pub(crate) fn program(name: &str, always: &[&str], make: &[&str], undo: &[&str]) -> Self {
-        let run = |rest: &[&str]| Action::Run {
-            program: name.to_owned(),
-            arguments: [always, rest]
-                .concat()
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
-        };
+        let run = |rest: &[&str]| Action::run(name, &[always, rest].concat());
         Self {
             make: run(make),
             undo: run(undo),
@@ -78,6 +71,14 @@ pub enum Action {
 }
 
 impl Action {
+    /// Runs a program with these arguments.
+    pub(crate) fn run(program: &str, arguments: &[&str]) -> Self {
+        Self::Run {
+            program: program.to_owned(),
+            arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
+        }
+    }
+
     fn carry_out(&self) -> io::Result<()> {
         match self {
             Self::Write { path, value } => fs::write(path, value),

@@ -1,12 +1,16 @@
 //! The verdicts and their limits.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use crate::change::Change;
+use crate::change::{Action, Change};
 use crate::facts::{Facts, Growth, Kind, Ring};
 use crate::firewall::{Drop, Firewall, Packet};
 use crate::report::{Finding, Report, Verdict};
+
+/// Comment of rules that this program makes.
+const RULE_COMMENT: &str = "qsm-doctor";
 
 /// What a host is to be good for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -397,10 +401,32 @@ fn firewall(facts: &Facts, wishes: &Wishes) -> Finding {
         Some(handle) => format!("rule {handle} of {chain}"),
         None => format!("the policy of {chain}"),
     };
-    finding(id, verdict, format!("{who} {verb} {passage}")).remedy(format!(
+    let rules = found.iter().filter(|(_, drop)| drop.certain);
+    let rules: BTreeSet<(&str, String)> = rules
+        .map(|(passage, drop)| (&*drop.chain, passage.rule()))
+        .collect();
+    let finding = finding(id, verdict, format!("{who} {verb} {passage}")).remedy(format!(
         "nft insert rule {chain} {} accept (or without the rule: nft -a list chain {chain})",
         passage.rule()
-    ))
+    ));
+    rules.iter().fold(finding, |finding, (chain, rule)| {
+        finding.change(accepting(chain, rule))
+    })
+}
+
+/// A rule before all others of a chain that accepts something. Its number is known only once it is
+/// there, so that it is found again by its comment.
+fn accepting(chain: &str, rule: &str) -> Change {
+    let words = format!("insert rule {chain} {rule} accept comment {RULE_COMMENT}");
+    let words: Vec<&str> = words.split(' ').collect();
+    let undo = format!(
+        "nft -a list chain {chain} | sed -n 's/.*comment \"{RULE_COMMENT}\" # handle //p' | \
+         while read -r handle; do nft delete rule {chain} handle \"$handle\"; done"
+    );
+    Change {
+        make: Action::run("nft", &words),
+        undo: Action::run("sh", &["-c", &undo]),
+    }
 }
 
 /// Packets that a firewall has to let through.
