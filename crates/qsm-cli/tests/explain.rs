@@ -7,6 +7,7 @@ use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use lab::{HostId, Lab};
 use serde_json::Value;
@@ -156,8 +157,12 @@ fn a_receive_buffer_that_is_too_small_is_named_by_explain_and_by_the_doctor() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
-                // The system may refuse some.
-                drop(stranger.send_to(&[0; 1000], &node));
+                // Far more at a time than there is room for, and time between for the node to do its work. The
+                // system may refuse some.
+                for _ in 0..500 {
+                    drop(stranger.send_to(&[0; 1000], &node));
+                }
+                thread::sleep(Duration::from_millis(2));
             }
         });
         while explained()["missing"]["receive_buffer"].as_f64() <= Some(0.0) {}
