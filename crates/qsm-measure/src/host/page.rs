@@ -176,7 +176,7 @@ mod tests {
         let page = text(&found);
         assert!(
             page.contains(
-                "| E45 | normal class | 1.8 ms | 5.6 ms | 86 ms | 1.0 ms | refused | 500 ms |"
+                "| E45 | normal class | 1.8 ms | 5.6 ms | 86 ms | 1.0 ms | refused | 500.0 ms |"
             ),
             "{page}"
         );
