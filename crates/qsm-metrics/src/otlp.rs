@@ -80,7 +80,7 @@ fn metric(name: &str, family: &Family, export: &Export<'_>) -> String {
     metric.to_string()
 }
 
-/// As UCUM has it: https://ucum.org.
+/// As UCUM has it: <https://ucum.org>.
 fn unit(unit: Unit) -> String {
     match unit {
         Unit::Bytes => "By".to_owned(),
