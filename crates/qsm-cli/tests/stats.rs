@@ -266,7 +266,8 @@ fn all_processes_of_a_benchmark_on_one_machine_are_asked_at_one_place() {
         bench.args([&words[..], place].concat());
         bench.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut bench = Running(bench.spawn().unwrap());
-        let url = url_of_all(&Lines::of_stderr(&mut bench.0));
+        let lines = Lines::of_stderr(&mut bench.0);
+        let url = url_of_all(&lines);
         // Until the last of the three nodes is there.
         let mut page = curl(&url);
         while nodes(&page) < 3 {
@@ -284,7 +285,8 @@ fn all_processes_of_the_demonstration_are_asked_at_one_place() {
     demo.args(["demo", "--quick", "--loopback", "--metrics", "0"]);
     demo.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut demo = Running(demo.spawn().unwrap());
-    let url = url_of_all(&Lines::of_stderr(&mut demo.0));
+    let lines = Lines::of_stderr(&mut demo.0);
+    let url = url_of_all(&lines);
     let mut page = curl(&url);
     // Six receivers, and a sender at least.
     while nodes(&page) < 7 {
