@@ -34,6 +34,7 @@ mod surroundings;
 
 use std::env;
 use std::ffi::OsString;
+use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -156,7 +157,8 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             match notices.log_format {
-                LogFormat::Text => eprintln!("{failure}"),
+                // That nobody reads it does not change the exit code.
+                LogFormat::Text => _ = writeln!(stderr(), "{failure}"),
                 LogFormat::Json => failure.note(),
             }
             failure.exit_code()

@@ -515,6 +515,17 @@ fn every_error_is_a_cause_a_remedy_and_a_code() {
 }
 
 #[test]
+fn the_exit_code_is_the_same_where_nobody_reads_the_error() {
+    let mut command = support::qsm();
+    command.args(["sub", "a", "--interface", "nonsense0"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let (read, write) = std::io::pipe().unwrap();
+    drop(read);
+    let status = command.stderr(write).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
 fn a_wrong_interface_and_a_missing_service_are_told() {
     let cluster = Cluster::without_service();
     let mut command = support::qsm();

@@ -5,7 +5,7 @@
 
 mod gathering;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write, stderr};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -329,7 +329,7 @@ impl<S> Drop for ProcessGroup<S> {
         for process in &mut self.processes {
             process.stdin = None;
             if let Err(failure) = process.handle.kill() {
-                eprintln!("{failure}");
+                _ = writeln!(stderr(), "{failure}");
             }
         }
     }
