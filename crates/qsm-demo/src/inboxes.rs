@@ -22,9 +22,7 @@ pub(crate) struct Inboxes {
     pub(crate) packets: u64,
     /// Regions of one inbox.
     pub(crate) private_regions: usize,
-    /// Regions with an address of their own,
-    pub(crate) regions: usize,
-    /// and how many there are by the groups other than inboxes.
+    /// Regions that there are by the groups other than inboxes, without common ones.
     pub(crate) regions_without: usize,
 }
 
@@ -40,12 +38,6 @@ impl Inboxes {
     #[must_use]
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        if self.regions != self.regions_without {
-            faults.push(format!(
-                "there are {} regions, and {} without inboxes",
-                self.regions, self.regions_without
-            ));
-        }
         if self.private_regions != self.dividing {
             faults.push(format!(
                 "there are {} private regions for {} inboxes that would divide receivers",
@@ -77,7 +69,6 @@ mod tests {
             announcements: 200,
             packets: 1200,
             private_regions: 5,
-            regions: 3,
             regions_without: 3,
         }
     }
@@ -88,9 +79,9 @@ mod tests {
     }
 
     #[test]
-    fn divided_regions_missing_private_ones_and_too_many_packets_are_faults() {
+    fn inboxes_that_divide_and_too_many_packets_are_faults() {
         let changes: [fn(&mut Inboxes); 3] = [
-            |inboxes| inboxes.regions = 6,
+            |inboxes| inboxes.private_regions = 4,
             |inboxes| inboxes.private_regions = 6,
             |inboxes| inboxes.packets = 600 + 6 * 200,
         ];

@@ -320,7 +320,6 @@ impl DemoRun {
             announcements: published(false),
             packets: state.figures.packets,
             private_regions: state.private_regions,
-            regions: state.regions.len(),
             regions_without: self.plan.regions(),
         }
     }

@@ -157,13 +157,11 @@ impl Summary {
             announcements,
             packets,
             private_regions,
-            regions_without,
             ..
         } = self.inboxes;
         format!(
-            "{inboxes}, one of each receiver, and {private_regions} private regions: without inboxes \
-             there are {regions_without} regions, too; {} letters to one receiver and {} messages \
-             to all took {} packets",
+            "{inboxes}, one of each receiver, {private_regions} of them in private regions, so that they \
+             divide nobody; {} letters to one receiver and {} messages to all took {} packets",
             count(letters),
             count(announcements),
             count(packets)
@@ -230,7 +228,6 @@ mod tests {
                 announcements: 2000,
                 packets: 10_000,
                 private_regions: 7,
-                regions: 2,
                 regions_without: 2,
             },
             published_for: Duration::from_secs(20),
@@ -263,8 +260,8 @@ hosts         13 network namespaces around a virtual switch
 processes     9 receivers, 3 senders, 1 membership service
 groups        2,205 (exact overlap, hierarchy, cluster-wide, irregular, inboxes)
 regions       2 (receivers × groups: 4 × 1500, 3 × 1200)
-inboxes       9, one of each receiver, and 7 private regions: without inboxes there are 2 \
-regions, too; 6,000 letters to one receiver and 2,000 messages to all took 10,000 packets
+inboxes       9, one of each receiver, 7 of them in private regions, so that they divide nobody; \
+6,000 letters to one receiver and 2,000 messages to all took 10,000 packets
 published     400,000 messages, 100 MB in 20.00 s
 received      2,000,000 messages, 600 MB by all receivers together (100 k messages/s, 30.0 MB/s)
 losses        12,345 packets lost on purpose, 2 % at every receiver: data, repairs and control; \
