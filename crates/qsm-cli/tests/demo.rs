@@ -17,9 +17,14 @@ fn assert_verified(output: &Output) {
     let summary: serde_json::Value = serde_json::from_str(last).unwrap();
     assert_eq!(summary["faults"], serde_json::json!([]));
     assert_eq!(summary["receivers"], 6);
-    assert_eq!(summary["regions"].as_array().unwrap().len(), 3);
+    // Three sets of groups, and what they have in common once the service has planned.
+    assert!(summary["regions"].as_array().unwrap().len() >= 3, "{text}");
     let inboxes = &summary["inboxes"];
-    for (key, expected) in [("inboxes", 6), ("private_regions", 5), ("regions", 3)] {
+    for (key, expected) in [
+        ("inboxes", 6),
+        ("private_regions", 5),
+        ("regions_without", 3),
+    ] {
         assert_eq!(inboxes[key], expected, "{inboxes}");
     }
     for counted in ["letters", "announcements", "packets"] {
