@@ -1,6 +1,7 @@
 mod admission;
 mod arrivals;
 mod batches;
+mod classes;
 mod deafness;
 mod detector;
 mod enquiries;

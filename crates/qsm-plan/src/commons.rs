@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use qsm_wire::{GroupId, RegionId, mix};
+use qsm_wire::GroupId;
 
-use crate::cluster::{COST_SECONDS, Cluster, Cost, Model};
+use crate::cluster::{COST_SECONDS, Cost, Model};
 
 /// Sets at most; each takes a multicast address.
 const SETS_MAX: usize = 64;
@@ -35,10 +35,10 @@ struct Spread {
 }
 
 impl Spread {
-    fn add(&mut self, id: RegionId, size: u32) {
-        self.sum ^= mix(u64::from(id.0));
+    fn add(&mut self, hash: u64, nodes: u32) {
+        self.sum ^= hash;
         self.regions += 1;
-        self.nodes += u64::from(size);
+        self.nodes += u64::from(nodes);
     }
 }
 
@@ -53,22 +53,22 @@ impl CommonSets {
         }
     }
 
-    /// Notes a region; returns how many groups were looked at.
-    pub(crate) fn note(&mut self, id: RegionId, cluster: &Cluster) -> usize {
-        let size = cluster.size;
-        for (group, _) in cluster.entries().filter(|(_, count)| *count == size) {
+    /// Notes a region of so many nodes with these groups, ascending. `hash`: of this region alone.
+    /// Returns how many groups were looked at.
+    pub fn note(&mut self, hash: u64, nodes: u32, groups: &[GroupId]) -> usize {
+        for group in groups {
             let at = group.0 as usize;
             if self.groups.len() <= at {
                 self.groups.resize(at + 1, Spread::default());
             }
-            self.groups[at].add(id, size);
+            self.groups[at].add(hash, nodes);
         }
         for (set, spread) in &mut self.former {
-            if set.iter().all(|group| cluster.count(*group) == size) {
-                spread.add(id, size);
+            if set.iter().all(|group| groups.binary_search(group).is_ok()) {
+                spread.add(hash, nodes);
             }
         }
-        cluster.len() + self.former.len()
+        groups.len() + self.former.len()
     }
 
     /// The sets that save most, the most worthwhile first, and each at least so many packets in a
@@ -144,7 +144,7 @@ fn packets(group: GroupId, spread: Spread, model: &Model<'_>) -> Cost {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use qsm_wire::mix;
 
     use super::*;
     use crate::{Rates, Settings};
@@ -162,7 +162,7 @@ mod tests {
         };
         let mut sets = CommonSets::new(former.iter().map(|set| ids(set)));
         for (id, (size, groups)) in (1..).zip(regions) {
-            sets.note(RegionId(id), &Cluster::of(Arc::from(ids(groups)), *size));
+            sets.note(mix(id), *size, &ids(groups));
         }
         let chosen = sets.select(10, &model).into_iter();
         let chosen = chosen.map(|set| set.iter().map(|group| group.0).collect());

@@ -430,13 +430,6 @@ impl Planner {
             .filter(move |id| *id >= first)
     }
 
-    /// Notes a region of the present plan for the choice of common sets; returns how many groups were
-    /// looked at.
-    pub fn note_common(&self, id: RegionId, sets: &mut CommonSets) -> usize {
-        let region = self.table.get(id);
-        region.map_or(0, |region| sets.note(id, &region.cluster))
-    }
-
     /// The common sets that are worth a region of their own, since that saves at least so many packets
     /// in a second, by all regions that have been noted; the most worthwhile first.
     #[must_use]

@@ -6,7 +6,7 @@
 //!           a change, or the last plan        all nodes and rates known        done
 //!   Resting ──────────────────────► Learning ─► Rating ────────► Planning ──────► Sharing
 //!      ▲                                                                            │ regions read
-//!      └────────── Command::Advise ─────────── Reading ◄─── Comparing ◄─────────────┘
+//!      └──── Command::Advise ──── Comparing ◄─── Classing ◄─── Reading ◄─────────────┘
 //! ```
 //!
 //! Each turn does a slice, so that a batch never waits for a plan. The registry takes the advice as
@@ -22,6 +22,7 @@ use qsm_plan::{
 use qsm_proto::{Instant, Random};
 use qsm_wire::{GroupId, NodeId, RegionId};
 
+use super::classes::Classes;
 use super::traffic::Traffic;
 use crate::registry::{Advice, ClusterId, PlannedRegion, Registry};
 
@@ -84,10 +85,12 @@ enum Stage {
     Planning,
     /// The plan's regions are read, from this one on.
     Sharing(RegionId, Advice),
-    /// What regions have in common is counted, from this one on.
-    Comparing(RegionId, Advice, CommonSets),
     /// The plan is read, from this node on.
     Reading(NodeId, Advice),
+    /// Nodes that are to share a region are counted, from this one on.
+    Classing(NodeId, Advice, Classes),
+    /// What these regions have in common is counted, from this one on.
+    Comparing(u64, Advice, Classes, CommonSets),
 }
 
 /// Settings of a plan in which so many deliveries of a million may be unwanted; at 0 they cost more
@@ -213,33 +216,42 @@ impl Planning {
             },
             Stage::Sharing(next, mut advice) => match share(planner, registry, next, &mut advice) {
                 Some(next) => Stage::Sharing(next, advice),
-                None => {
-                    let sets = CommonSets::new(registry.commons());
-                    Stage::Comparing(RegionId(0), advice, sets)
-                }
+                None => Stage::Reading(NodeId(0), advice),
             },
-            Stage::Comparing(next, mut advice, mut sets) => {
-                match compare(planner, self.common, next, &mut sets) {
-                    Some(next) => Stage::Comparing(next, advice, sets),
-                    None => {
-                        if let Some(least) = self.common {
-                            advice.commons = planner.common_sets(sets, least);
-                        }
-                        Stage::Reading(NodeId(0), advice)
-                    }
-                }
-            }
             Stage::Reading(next, mut advice) => {
                 match read(planner, registry, next, &mut advice.residue) {
                     Some(next) => Stage::Reading(next, advice),
+                    None if self.common.is_some() => {
+                        Stage::Classing(NodeId(0), advice, Classes::default())
+                    }
+                    None => return self.rest(now, advice),
+                }
+            }
+            Stage::Classing(next, advice, mut classes) => {
+                match classes.count(registry, &advice, next) {
+                    Some(next) => Stage::Classing(next, advice, classes),
                     None => {
-                        self.at = now;
-                        return Some(advice);
+                        Stage::Comparing(0, advice, classes, CommonSets::new(registry.commons()))
+                    }
+                }
+            }
+            Stage::Comparing(next, mut advice, classes, mut sets) => {
+                match classes.note(registry, &advice, next, &mut sets) {
+                    Some(next) => Stage::Comparing(next, advice, classes, sets),
+                    None => {
+                        advice.commons = planner.common_sets(sets, self.common.unwrap_or_default());
+                        return self.rest(now, advice);
                     }
                 }
             }
         };
         None
+    }
+
+    /// The plan is made.
+    fn rest(&mut self, now: Instant, advice: Advice) -> Option<Advice> {
+        (self.stage, self.at) = (Stage::Resting, now);
+        Some(advice)
     }
 }
 
@@ -348,24 +360,6 @@ fn share(
                 groups: shared.groups,
             });
         }
-    }
-    None
-}
-
-/// Counts what regions of the plan have in common; returns the first that is left.
-fn compare(
-    planner: &Planner,
-    common: Option<u32>,
-    first: RegionId,
-    sets: &mut CommonSets,
-) -> Option<RegionId> {
-    common?;
-    let mut room = GROUPS_PER_SLICE;
-    for id in planner.regions_from(first) {
-        if room == 0 {
-            return Some(id);
-        }
-        room = room.saturating_sub(planner.note_common(id, sets) + 1);
     }
     None
 }
