@@ -57,19 +57,13 @@ fn what_is_wrong_is_on_top_and_a_click_explains_it() {
     browser.wait("document.querySelector('#panel-nodes .grid-line.bad')");
     let first = browser.text("#panel-nodes .grid-line");
     assert!(first.starts_with("node-007away: silent"), "{first}");
-    assert_eq!(
-        browser.value("document.querySelectorAll('#picture .node.bad').length"),
-        1
-    );
+    browser.wait("document.querySelectorAll('#picture .node.bad').length === 1");
     browser.value("document.querySelector('#problems .problem').click()");
     browser.wait("document.querySelector('#panel .answer h3')");
     assert_eq!(browser.text("#panel .answer h3"), "this is node-007");
     assert_eq!(browser.text("#panel h2 bdi"), "node-007");
     // The node that sends is joined with the channel of its region.
-    assert_eq!(
-        browser.value("document.querySelectorAll('#picture .send').length"),
-        1
-    );
+    browser.wait("document.querySelectorAll('#picture .send').length === 1");
     assert_eq!(browser.errors, [""; 0]);
 }
 
