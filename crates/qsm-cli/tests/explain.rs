@@ -104,7 +104,7 @@ fn on(lab: &Lab, host: HostId, words: &[&str]) -> Command {
     command
 }
 
-/// What a command of a host writes as JSON.
+/// JSON that a command of a host writes.
 fn json_of(lab: &Lab, host: HostId, words: &[&str]) -> Value {
     let output = on(lab, host, words).stdout(Stdio::piped()).output();
     let output = output.unwrap();

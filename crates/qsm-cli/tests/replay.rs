@@ -339,7 +339,7 @@ impl Stage {
     }
 }
 
-/// What a capture says at its end.
+/// Summary of a capture at its end.
 fn summary(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(output)))
 }

@@ -111,7 +111,7 @@ fn most(mut found: Vec<GroupRate>) -> GroupRates {
     GroupRates { groups, whole }
 }
 
-/// Whether a rate has doubled, or halved.
+/// Tells whether a rate has doubled, or halved.
 fn differs(said: &GroupRates, now: &GroupRates) -> bool {
     let rate = |rates: &GroupRates, group: GroupId| {
         let at = rates.groups.binary_search_by_key(&group, |one| one.group);

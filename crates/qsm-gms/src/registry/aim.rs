@@ -51,7 +51,7 @@ pub(super) struct Places {
     /// Those of common regions beside it.
     pub(super) commons: Vec<GroupSet>,
     pub(super) private: Option<GroupSet>,
-    /// That region is a merged one.
+    /// The merged region that home is, if it is one.
     pub(super) cluster: Option<ClusterId>,
 }
 
@@ -112,7 +112,7 @@ impl Aim {
         }
     }
 
-    /// Whether it is a group that no common region has.
+    /// Tells whether it is a group that no common region has.
     fn is_rest(&self, group: GroupId) -> bool {
         self.set.contains(group) && !self.commons.iter().any(|set| set.contains(group))
     }
@@ -134,14 +134,14 @@ impl Aim {
         commons.fold(self.set.signature, |rest, common| rest ^ common)
     }
 
-    /// What is left without the residue and what common regions have, if that is anything.
+    /// The rest without the residue and what common regions have, if that is anything.
     pub(super) fn shared(&self) -> Option<Signature> {
         let commons: usize = self.commons.iter().map(|set| set.groups.len()).sum();
         let all = self.residue.len() + commons >= self.set.groups.len();
         (!all).then_some(self.rest_signature() ^ self.residue_signature)
     }
 
-    /// Whether a region of these groups is one that the node shares, or its only one.
+    /// Tells whether a region of these groups is one that the node shares, or its only one.
     pub(super) fn fits(&self, signature: Signature) -> bool {
         let mut commons = self.commons.iter();
         signature == self.set.signature

@@ -57,7 +57,7 @@ impl Clusters {
         }
     }
 
-    /// Whether so many unwanted deliveries are few enough among all.
+    /// Tells whether so many unwanted deliveries are few enough among all.
     pub(super) fn accepts(&self, unwanted: u64, deliveries: u64) -> bool {
         unwanted.saturating_mul(MILLION) <= deliveries.saturating_mul(u64::from(self.unwanted_ppm))
     }

@@ -37,7 +37,7 @@ pub(crate) enum Command {
     Batch,
 }
 
-/// What a plan says of nodes.
+/// Word of a plan on nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Advice {
     /// Groups that go to these nodes by private regions although others have them too (R-VIEW-15).

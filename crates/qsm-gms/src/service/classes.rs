@@ -1,6 +1,6 @@
 //! The regions that nodes would be in without common ones, for the choice of these (R-VIEW-17).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_plan::CommonSets;
 use qsm_wire::{GroupId, NodeId, mix};
@@ -11,12 +11,14 @@ use crate::registry::{Advice, Registry};
 const GROUPS_PER_SLICE: usize = 50_000;
 
 /// Nodes with the same groups but for their residue, by a hash of these groups.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Classes {
     classes: BTreeMap<u64, Class>,
+    /// Nodes in merged regions, which are in no common ones.
+    merged: BTreeSet<NodeId>,
 }
 
-/// How many they are, and one of them.
+/// The number of these nodes, and one of them.
 #[derive(Debug)]
 struct Class {
     nodes: u32,
@@ -24,6 +26,15 @@ struct Class {
 }
 
 impl Classes {
+    /// Nobody is counted yet, of a plan with these merged regions.
+    pub(super) fn new(advice: &Advice) -> Self {
+        let members = advice.merged.iter().flat_map(|region| &region.members);
+        Self {
+            classes: BTreeMap::new(),
+            merged: members.copied().collect(),
+        }
+    }
+
     /// Counts nodes from this one on; returns the first that is left.
     pub(super) fn count(
         &mut self,
@@ -37,8 +48,7 @@ impl Classes {
                 return Some(node);
             }
             room = room.saturating_sub(groups.len() + 1);
-            let merged = |region: &crate::registry::PlannedRegion| region.members.contains(&node);
-            if groups.is_empty() || advice.merged.iter().any(merged) {
+            if groups.is_empty() || self.merged.contains(&node) {
                 continue;
             }
             let hash = hash(&shared(registry, advice, node, groups));
@@ -78,7 +88,8 @@ impl Classes {
 /// The groups of a node that it has not alone, and that the plan does not have as its residue.
 fn shared(registry: &Registry, advice: &Advice, node: NodeId, groups: &[GroupId]) -> Vec<GroupId> {
     let odd = advice.residue.get(&node).map_or(&[][..], |groups| groups);
-    let is_shared = |group: &GroupId| registry.receivers(*group) > 1 && !odd.contains(group);
+    let is_shared =
+        |group: &GroupId| registry.receivers(*group) > 1 && odd.binary_search(group).is_err();
     groups.iter().copied().filter(is_shared).collect()
 }
 

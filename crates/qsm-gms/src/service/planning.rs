@@ -73,7 +73,7 @@ pub(super) struct Planning {
     rates: (u64, Instant),
 }
 
-/// What comes next.
+/// The next slice of work.
 #[derive(Debug)]
 enum Stage {
     /// A plan, if there is something to plan.
@@ -89,7 +89,7 @@ enum Stage {
     Reading(NodeId, Advice),
     /// Nodes that are to share a region are counted, from this one on.
     Classing(NodeId, Advice, Classes),
-    /// What these regions have in common is counted, from this one on.
+    /// Groups that these regions have in common are counted, from this one on.
     Comparing(u64, Advice, Classes, CommonSets),
 }
 
@@ -222,7 +222,8 @@ impl Planning {
                 match read(planner, registry, next, &mut advice.residue) {
                     Some(next) => Stage::Reading(next, advice),
                     None if self.common.is_some() => {
-                        Stage::Classing(NodeId(0), advice, Classes::default())
+                        let classes = Classes::new(&advice);
+                        Stage::Classing(NodeId(0), advice, classes)
                     }
                     None => return self.rest(now, advice),
                 }

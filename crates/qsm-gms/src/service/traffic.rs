@@ -1,4 +1,4 @@
-//! What nodes publish to groups, in their own words (R-MEM-19), for plans.
+//! Rates at which nodes publish to groups, in their own words (R-MEM-19), for plans.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const IDLE: u32 = 1;
 pub(super) struct Traffic {
     nodes: BTreeMap<NodeId, GroupRates>,
     sums: BTreeMap<GroupId, u64>,
-    /// How often that has changed.
+    /// Number of changes so far.
     changes: u64,
 }
 
@@ -48,7 +48,7 @@ impl Traffic {
         }
     }
 
-    /// How often it has changed.
+    /// Number of changes so far.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }

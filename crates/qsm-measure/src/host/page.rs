@@ -32,7 +32,7 @@ pub(super) fn write(folder: &Path, found: &Value) -> Result<(), Failure> {
     fs::write(&page, text(&found)).map_err(failed(&page))
 }
 
-/// What the figures depend on.
+/// Circumstances that the figures depend on.
 fn machine() -> Value {
     let word = |path: &str, place: usize| {
         let text = fs::read_to_string(path).unwrap_or_default();

@@ -84,7 +84,7 @@ pub struct MessageStream {
     pub cut_short: bool,
     /// The membership service has declared the sender dead.
     pub dead: bool,
-    /// What is missing, the oldest first, at most [`GAPS_MAX`].
+    /// Missing packets, the oldest first, at most [`GAPS_MAX`].
     pub gaps: Vec<GapAccount>,
     /// Packets that are missing in all.
     pub missing: u64,
@@ -307,7 +307,7 @@ impl Search {
         }
     }
 
-    /// What was found. A message's parts are in packets that follow each other.
+    /// Findings. A message's parts are in packets that follow each other.
     fn parts(&self) -> Option<Parts> {
         let parts = self.found?;
         let all = parts.packets == parts.last - parts.first + 1;

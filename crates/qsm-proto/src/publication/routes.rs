@@ -137,7 +137,7 @@ impl Routes {
         self.routes.places()
     }
 
-    /// How many messages have been published to the groups in so many places from this one on.
+    /// Messages published to the groups in so many places from this one on.
     pub(crate) fn counts(
         &self,
         place: usize,

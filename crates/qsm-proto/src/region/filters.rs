@@ -43,7 +43,7 @@ impl Filters {
         self.members.is_empty()
     }
 
-    /// Whether a member receives a group.
+    /// Tells whether a member receives a group.
     pub(super) fn takes(&self, member: Origin, group: GroupId) -> bool {
         let filter = self.members.get(&member);
         filter.is_none_or(|filter| filter.unwanted.binary_search(&group).is_err())
@@ -56,7 +56,7 @@ impl Filters {
         starts.map(|start| (start.group, start.view)).collect()
     }
 
-    /// Whether a member does not receive all groups, or has not since it came.
+    /// Tells whether a member does not receive all groups, or has not since it came.
     pub(super) fn names(&self, member: Origin) -> bool {
         self.members.contains_key(&member)
     }

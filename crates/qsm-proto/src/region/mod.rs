@@ -87,7 +87,7 @@ pub struct Region {
     history: History,
     /// Its groups that concern this node.
     groups: Vec<GroupId>,
-    /// Who does not receive what.
+    /// Members that do not receive all groups.
     filters: Filters,
     /// The token plane; runs while this node is a member.
     ring: RegionRing,

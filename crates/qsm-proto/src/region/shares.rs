@@ -25,7 +25,7 @@ impl Region {
         self.filters = Filters::default();
     }
 
-    /// Whether a member does not receive all groups, or has not since it came.
+    /// Tells whether a member does not receive all groups, or has not since it came.
     pub(super) fn has_filter(&self, member: Origin) -> bool {
         self.filters.names(member)
     }
@@ -37,12 +37,12 @@ impl Region {
         groups.filter(move |group| self.filters.takes(me, *group))
     }
 
-    /// Whether this node receives this group here, if it is a receiver.
+    /// Tells whether this node receives this group here, if it is a receiver.
     pub(crate) fn receives(&self, group: GroupId) -> bool {
         self.groups.binary_search(&group).is_ok() && self.filters.takes(self.history.owner(), group)
     }
 
-    /// Whether a member receives a group of the region, as far as this node has to know.
+    /// Tells whether a member receives a group of the region, as far as this node has to know.
     #[must_use]
     pub fn takes(&self, member: Origin, group: GroupId) -> bool {
         self.filters.takes(member, group)
@@ -61,7 +61,7 @@ impl Region {
         others.any(|member| self.is_owed(member.origin, stream))
     }
 
-    /// Whether a member receives one of these messages that are not known to have arrived.
+    /// Tells whether a member receives one of these messages that are not known to have arrived.
     fn is_owed(&self, member: Origin, stream: &SendStream) -> bool {
         let starts = self.filters.starts(member);
         let mut all = stream.unstable(0, u64::MAX);

@@ -100,7 +100,7 @@ pub trait Streams {
     /// received here nothing may be missing up to some number, by that it has got here.
     fn report(&self, sender: Origin) -> Option<Report>;
 
-    /// Whether it is known what of the stream is missing here, up to this number.
+    /// Tells whether it is known what of the stream is missing here, up to this number.
     fn knows(&self, sender: Origin, upto: u64) -> bool;
 
     /// Appends, ascending and apart, at most [`qsm_wire::Ranges::MAX`] runs of packets up to

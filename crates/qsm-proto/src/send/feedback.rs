@@ -68,7 +68,7 @@ impl SendStream {
         AckOutcome::Applied
     }
 
-    /// Whether an acknowledgement can be one of this stream.
+    /// Tells whether an acknowledgement can be one of this stream.
     #[must_use]
     pub fn is_sound(&self, ack: &Ack) -> bool {
         let ordered = ack.stable_upto <= ack.cached_upto;
