@@ -45,6 +45,7 @@ fn machine() -> Value {
         "kernel": kernel.split('-').next(),
         // Over the last quarter of an hour.
         "load_average": word("/proc/loadavg", 2),
+        "optimised": !cfg!(debug_assertions),
     })
 }
 
@@ -63,8 +64,8 @@ fn text(found: &Value) -> String {
          | | | S3: mean | 1 in 1000 above | most | here: mean | 1 in 1000 above | most |\n\
          |---|---|---|---|---|---|---|---|\n{}\n\
          {}\
-         **Here**: {} CPUs, Linux {}, load average {} from other programs and this one, {} for each measurement, \
-         something due each {}.\n\n\
+         **Here**: {} CPUs, Linux {}, load average {} from other programs and this one, {}{} for each \
+         measurement, something due each {}.\n\n\
          **The paper**: two SPARC machines with Solaris 2.8 and four CPUs, five sources with 10 messages/s of \
          2000 bytes, 10 receivers, 20 minutes. Its latencies are those of messages from one machine to the other, with \
          the network and two clocks in them, which ran apart by about 7 ms. Those here are of one machine and one \
@@ -76,6 +77,10 @@ fn text(found: &Value) -> String {
         plain(&machine["cpus"]),
         plain(&machine["kernel"]),
         plain(&machine["load_average"]),
+        match machine["optimised"].as_bool() {
+            Some(false) => "a program built without optimisation, ",
+            _ => "",
+        },
         duration(Duration::from_secs_f64(
             found["seconds"].as_f64().unwrap_or_default()
         )),
