@@ -152,8 +152,7 @@ fn each_fault_of_a_host_is_named_alone() {
             found.remove("multicast-route");
             found.remove("duplicate-address");
         }
-        let expected = BTreeMap::from([(id.to_owned(), verdict.to_owned())]);
-        assert_eq!(found, expected, "{fault}");
+        assert_eq!(found, alone(id, verdict), "{fault}");
         if verdict == "fault" {
             assert_eq!(output.status.code(), Some(6), "{fault}");
         }
@@ -320,6 +319,86 @@ fn what_can_be_mended_is_mended_and_undone() {
     std::fs::remove_file(undo).unwrap();
 }
 
+/// Verdicts of one check alone.
+fn alone(id: &str, verdict: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(id.to_owned(), verdict.to_owned())])
+}
+
+/// What `ip` says of the interface, its routes, and the kernel's settings of it that a fault changes.
+const STATE: &str = "ip -j link show eth0 | tr -d '[:space:]'; ip -4 route; \
+                     cat /proc/sys/net/ipv4/conf/eth0/rp_filter";
+
+#[test]
+fn interfaces_and_routes_are_mended_and_undone() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    for (id, verdict, fault) in [
+        ("mtu", "fault", "ip link set eth0 mtu 500"),
+        (
+            "multicast-route",
+            "fault",
+            "ip route del 224.0.0.0/4 dev eth0",
+        ),
+        // The other way stays.
+        (
+            "multicast-route",
+            "fault",
+            "ip route del 224.0.0.0/4 dev eth0; ip link add x type veth peer name y; \
+             ip address add 10.9.9.1/24 dev x; ip link set x up; ip route add 224.0.0.0/4 dev x",
+        ),
+        (
+            "rp-filter",
+            "warning",
+            "ip link add x type veth peer name y; ip address add 10.9.9.1/24 dev x; \
+             ip link set x up; echo 1 > /proc/sys/net/ipv4/conf/eth0/rp_filter",
+        ),
+    ] {
+        let host = lab.add_host().unwrap();
+        if !is_spared(&lab, host) {
+            return;
+        }
+        sh(&lab, host, fault);
+        let before = said(&lab, host, STATE);
+        let undo = undo_file("interface");
+        let undo_at = undo.to_str().unwrap();
+        let options = ["--receive-buffer", "1k", "--fix", "--undo-file", undo_at];
+        let fixed = json(&doctor(&lab, host, &options));
+        assert_eq!(bad(&fixed["before"]), alone(id, verdict), "{fault}");
+        assert_eq!(bad(&fixed["after"]), BTreeMap::new(), "{fault}");
+        sh(&lab, host, undo_at);
+        assert_eq!(said(&lab, host, STATE), before, "{fault}");
+        std::fs::remove_file(undo).unwrap();
+    }
+}
+
+/// An interface that was down has lost its routes with it.
+#[test]
+fn an_interface_that_is_down_is_up_and_has_a_way_for_multicast() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let host = lab.add_host().unwrap();
+    if !is_spared(&lab, host) {
+        return;
+    }
+    sh(&lab, host, "ip link set eth0 down");
+    let undo = undo_file("link");
+    let undo_at = undo.to_str().unwrap();
+    let options = ["--receive-buffer", "1k", "--fix", "--undo-file", undo_at];
+    let fixed = json(&doctor(&lab, host, &options));
+    assert_eq!(bad(&fixed["before"])["link"], "fault", "{fixed}");
+    assert_eq!(bad(&fixed["after"]), BTreeMap::new(), "{fixed}");
+    sh(&lab, host, undo_at);
+    assert_eq!(
+        said(&lab, host, "ip -br link show eth0 | grep -c UP").trim(),
+        "0"
+    );
+    std::fs::remove_file(undo).unwrap();
+}
+
 /// What is the network's of this host alone, so that it is the same on every machine.
 #[test]
 fn firewalls_are_mended_and_undone() {
@@ -356,8 +435,7 @@ fn firewalls_are_mended_and_undone() {
         let undo_at = undo.to_str().unwrap();
         let options = ["--receive-buffer", "1k", "--fix", "--undo-file", undo_at];
         let fixed = json(&doctor(&lab, host, &options));
-        let firewall = BTreeMap::from([("firewall".to_owned(), "fault".to_owned())]);
-        assert_eq!(bad(&fixed["before"]), firewall);
+        assert_eq!(bad(&fixed["before"]), alone("firewall", "fault"));
         assert_eq!(bad(&fixed["after"]), BTreeMap::new());
         assert_eq!(fixed["changes"].as_array().unwrap().len(), count, "{fixed}");
         assert_ne!(said(&lab, host, state), before);

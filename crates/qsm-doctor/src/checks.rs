@@ -262,12 +262,25 @@ fn mtu(facts: &Facts) -> Finding {
         return unknown(id, "`ip link` tells no MTU");
     };
     let evidence = format!("{name} carries packets of {mtu} bytes");
-    let remedy = format!("if the whole network carries more: ip link set dev {name} mtu 1500");
-    match mtu {
-        ..MTU_LEAST => finding(id, Verdict::Fault, evidence).remedy(remedy),
-        MTU_LEAST..1280 => finding(id, Verdict::Warning, evidence).remedy(remedy),
-        1280..MTU => ok(id, format!("{evidence}, a little less than Ethernet")),
-        _ => ok(id, evidence),
+    let verdict = match mtu {
+        ..MTU_LEAST => Verdict::Fault,
+        MTU_LEAST..1280 => Verdict::Warning,
+        1280..MTU => return ok(id, format!("{evidence}, a little less than Ethernet")),
+        _ => return ok(id, evidence),
+    };
+    let (now, ethernet) = (mtu.to_string(), MTU.to_string());
+    let change = ip_link(facts, &["mtu", &ethernet], &["mtu", &now]);
+    let finding = finding(id, verdict, evidence).remedy(format!(
+        "if the whole network carries more: {}",
+        typed(&change)
+    ));
+    // Less than a node needs, on a network that carries so much by its standard.
+    let kind = facts.link.kind.as_ref();
+    let is_ethernet =
+        kind.is_some_and(|kind| matches!(kind, Kind::Ethernet | Kind::Bridge | Kind::Veth));
+    match verdict == Verdict::Fault && is_ethernet {
+        true => finding.change(change),
+        false => finding,
     }
 }
 
@@ -276,12 +289,16 @@ fn route(facts: &Facts) -> Finding {
     match facts.route {
         None => unknown(id, "`ip route get` tells nothing"),
         Some(true) => ok(id, format!("multicast leaves by {name}")),
-        Some(false) => finding(
-            id,
-            Verdict::Fault,
-            format!("the kernel finds no way for multicast out of {name}"),
-        )
-        .remedy(format!("ip route replace 224.0.0.0/4 dev {name}")),
+        Some(false) => {
+            let route = |verb| Action::run("ip", &["route", verb, "224.0.0.0/4", "dev", name]);
+            // Beside a route by another interface, not in its place.
+            let (make, undo) = (route("append"), route("del"));
+            let append = Change { make, undo };
+            let evidence = format!("the kernel finds no way for multicast out of {name}");
+            finding(id, Verdict::Fault, evidence)
+                .remedy(typed(&append))
+                .change(append)
+        }
     }
 }
 

@@ -159,13 +159,19 @@ fn faults_of_the_interface() {
         &broken(|facts| facts.link.mtu = Some(500)),
         "mtu",
         Fault,
-        "",
+        "ip link set dev eth0 mtu 1500",
     );
+    // A tunnel carries what it carries.
+    let found = broken(|facts| {
+        (facts.link.mtu, facts.link.kind) = (Some(500), Some(Kind::Tunnel("gre".to_owned())));
+    });
+    let mtu = found.findings.iter().find(|one| one.id == "mtu").unwrap();
+    assert!(mtu.changes.is_empty(), "{mtu:?}");
     expect(
         &broken(|facts| facts.route = Some(false)),
         "multicast-route",
         Fault,
-        "",
+        "ip route append 224.0.0.0/4 dev eth0",
     );
     let found = broken(|facts| {
         facts.link.kind = Some(Kind::Bridge);
