@@ -10,6 +10,8 @@ const LISTS: &[(u64, &str)] = &[(1, "nodes"), (2, "groups"), (3, "regions")];
 /// Roles of a node in a group.
 const ROLES: &[(u64, &str)] = &[(1, "subscriber"), (2, "publisher")];
 
+const REGION_KINDS: &[(u64, &str)] = &[(1, "exact"), (2, "common"), (3, "merged"), (4, "private")];
+
 /// Reasons why a member is away.
 const AWAY: &[(u64, &str)] = &[
     (1, "silent"),
@@ -34,6 +36,7 @@ const GROUP: Field = u32("group", "number of the group");
 /// The term of a membership service.
 pub(crate) const TERM: Field = u64("term", "term of the membership service");
 const ROLE: Field = named("role", ROLES, "role in the groups");
+const REGION_KIND: Field = named("region_kind", REGION_KINDS, "kind of the region").drawn("kind");
 const GROUPS: Field = list("groups", &GROUP, "numbers of groups");
 const NAMES: Field = list("names", &NAME, "names of groups");
 
@@ -195,6 +198,7 @@ const REGION_ROW: &[Field] = &[
     REGION,
     VIEW,
     ADDRESS,
+    REGION_KIND,
     u32("groups_count", "groups of the region").drawn("groups"),
     MEMBERS,
 ];

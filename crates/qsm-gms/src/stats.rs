@@ -14,12 +14,16 @@ qsm_metrics::metrics! {
         regions_private: counter(regions),
         /// Of these, merged ones, of nodes whose groups differ.
         regions_merged: counter(regions),
+        /// Of these, common ones, of nodes that have other groups beside.
+        regions_common: counter(regions),
         /// Members of merged regions that receive other groups there than before.
         shares_changed: counter(nodes),
         /// Regions whose groups were replaced while their address stayed.
         regions_regrouped: counter(regions),
         /// Plans of which groups go by private regions although several nodes have them.
         plans: counter(times),
+        /// Reports of nodes of how much they publish to each group, for plans.
+        rates_told: counter(messages),
         /// Regions closed.
         regions_closed: counter(regions),
         /// Regions that had to share an address because the budget was used up.

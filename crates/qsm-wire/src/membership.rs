@@ -12,7 +12,7 @@ mod member;
 mod request;
 mod update;
 
-pub use self::answer::{Answer, AnswerRows, FromService, GroupRow, NodeRow, RegionRow};
+pub use self::answer::{Answer, AnswerRows, FromService, GroupRow, NodeRow, RegionKind, RegionRow};
 pub use self::member::{AwayReason, Member, Sender};
 pub use self::request::{
     About, GroupRate, GroupRates, GroupReport, Hello, QueryKind, Rates, RegionReport, Role, Strain,

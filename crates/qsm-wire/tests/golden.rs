@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 
 use qsm_wire::membership::{
     About, Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, GroupStart, Hello,
-    Member, MemberFilter, NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, Strain,
-    ToService, Update, ViewStep,
+    Member, MemberFilter, NodeRow, QueryKind, Rates, RegionKind, RegionReport, RegionRow, Role,
+    Sender, Strain, ToService, Update, ViewStep,
 };
 use qsm_wire::{
     Ack, Beacon, CatchUp, ChannelId, Chunk, DataHeader, FrameHead, GroupId, GroupNumbers, Header,
@@ -47,7 +47,7 @@ const STREAM_BYTES: &str = "0a000000 9900000000000000 02000000";
 
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("08 {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("09 {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
@@ -68,7 +68,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "08 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "09 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -755,12 +755,13 @@ fn answers_to_queries() {
         region: RegionId(4),
         view: ViewNumber(6),
         address: member().address,
+        kind: RegionKind::Common,
         groups: 1,
         members: vec![member()],
     };
     assert_from_service(
         &answer(Ok(AnswerRows::Regions(vec![region]))),
-        "07 08000000 01000000 04000000 06000000 04 0a4e0001 8311 01000000
+        "07 08000000 01000000 04000000 06000000 04 0a4e0001 8311 02 01000000
          01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000 01 02",
     );
 }

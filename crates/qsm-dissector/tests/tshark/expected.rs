@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use qsm_wire::membership::{
     About, Answer, AnswerRows, AwayReason, FromService, GroupRates, GroupRow, Hello, Member,
-    MemberFilter, NodeRow, QueryKind, Rates, RegionReport, RegionRow, Role, Sender, ToService,
-    Update, ViewStep,
+    MemberFilter, NodeRow, QueryKind, Rates, RegionKind, RegionReport, RegionRow, Role, Sender,
+    ToService, Update, ViewStep,
 };
 use qsm_wire::{
     Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Part, Ranges, Request,
@@ -616,6 +616,13 @@ fn of_region(sheet: &mut Sheet, row: &RegionRow) {
     sheet.put("region", row.region);
     sheet.put("view", row.view);
     sheet.address("address", row.address);
+    let kind = match row.kind {
+        RegionKind::Exact => 1,
+        RegionKind::Common => 2,
+        RegionKind::Merged => 3,
+        RegionKind::Private => 4,
+    };
+    sheet.put("region_kind", kind);
     sheet.put("groups_count", row.groups);
     of_members(sheet, &row.members);
 }

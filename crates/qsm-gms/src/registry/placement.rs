@@ -316,7 +316,10 @@ impl Registry {
         if let Some(region) = found.filter(|region| step.present.contains(region)) {
             return region;
         }
-        let target = found.unwrap_or_else(|| self.create_region(now, set, None, draft));
+        let target = found.unwrap_or_else(|| {
+            self.stats.regions_common += 1;
+            self.create_region(now, set, None, draft)
+        });
         self.settle_in(step.node, target, draft);
         target
     }

@@ -1,5 +1,6 @@
-use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
+use std::collections::BTreeSet;
 
+use qsm_wire::membership::{GroupRow, NodeRow, RegionKind, RegionRow};
 use qsm_wire::{GroupId, NodeId, RegionId};
 
 use super::Registry;
@@ -61,10 +62,19 @@ impl Registry {
 
     /// One line per region, by number.
     pub(crate) fn region_rows(&self) -> Vec<RegionRow> {
+        let nodes = self.nodes.values();
+        let commons: BTreeSet<&RegionId> = nodes.flat_map(|node| &node.commons).collect();
+        let kind = |id, region: &Region| match (region.private, region.merged) {
+            (true, _) => RegionKind::Private,
+            (_, true) => RegionKind::Merged,
+            _ if commons.contains(&id) => RegionKind::Common,
+            _ => RegionKind::Exact,
+        };
         let rows = self.regions.iter().map(|(id, region)| RegionRow {
             region: id,
             view: region.view,
             address: region.address,
+            kind: kind(id, region),
             groups: number(region.groups.len()),
             members: region.members.clone(),
         });

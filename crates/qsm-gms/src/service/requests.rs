@@ -51,7 +51,10 @@ impl Service {
             ToService::Strained { region, strain } => self.take_strain(now, node, region, strain),
             ToService::About(about) => self.take_about(now, node, about),
             ToService::Rates(rates) => self.profiles.rate(node, rates),
-            ToService::GroupRates(rates) => self.traffic.note(node, rates),
+            ToService::GroupRates(rates) => {
+                self.stats.rates_told += 1;
+                self.traffic.note(node, rates);
+            }
             ToService::Query { request, kind } => self.take_query(node, request, kind),
             _ => self.stats.discard_message += 1,
         }

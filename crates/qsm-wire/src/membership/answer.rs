@@ -1,6 +1,6 @@
 use core::net::SocketAddr;
 
-use super::field::{Field, codec, record};
+use super::field::{Field, codec, message, record};
 use super::member::{AwayReason, Member};
 use super::request::{About, QueryKind, Rates};
 use super::update::Update;
@@ -56,10 +56,25 @@ pub struct RegionRow {
     pub view: ViewNumber,
     /// Its channel's multicast address; of a private region its member's (R-VIEW-15).
     pub address: SocketAddr,
+    /// Who its members are.
+    pub kind: RegionKind,
     /// Groups its members share.
     pub groups: u32,
     /// The members.
     pub members: Vec<Member>,
+}
+
+/// Nodes that a region has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RegionKind {
+    /// Those with the same groups, but for such as go by regions of the other kinds.
+    Exact,
+    /// Those that have its groups in common, whatever else they receive (R-VIEW-17).
+    Common,
+    /// Those with similar groups: each drops what it does not want (R-VIEW-16).
+    Merged,
+    /// One, for groups that would divide other regions (R-VIEW-15).
+    Private,
 }
 
 /// The outcome of a request.
@@ -144,7 +159,8 @@ pub enum FromService {
 
 record! { NodeRow { origin, name, address, region, subscriptions, publications, away, deaf, about, rates } }
 record! { GroupRow { group, name, members, regions, publishers } }
-record! { RegionRow { region, view, address, groups, members } }
+message! { RegionKind { 1 => Exact {}, 2 => Common {}, 3 => Merged {}, 4 => Private {}, } }
+record! { RegionRow { region, view, address, kind, groups, members } }
 
 impl Field for FromService {
     fn put(&self, out: &mut Vec<u8>) {

@@ -2,8 +2,8 @@
 
 use qsm_wire::membership::{
     About, Answer, AnswerRows, AwayReason, FromService, GroupRate, GroupRates, GroupReport,
-    GroupRow, GroupStart, Hello, Member, MemberFilter, NodeRow, QueryKind, Rates, RegionReport,
-    RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
+    GroupRow, GroupStart, Hello, Member, MemberFilter, NodeRow, QueryKind, Rates, RegionKind,
+    RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -272,6 +272,12 @@ fn region_row(dice: &mut Dice) -> RegionRow {
         region: RegionId(dice.u32()),
         view: ViewNumber(dice.u32()),
         address: address(dice),
+        kind: match dice.below(4) {
+            0 => RegionKind::Exact,
+            1 => RegionKind::Common,
+            2 => RegionKind::Merged,
+            _ => RegionKind::Private,
+        },
         groups: dice.u32(),
         members: dice.list(4, member),
     }

@@ -4,7 +4,7 @@ use qsm::{AwayReason, GroupRow, Member, NodeRow, Origin, RegionRow};
 use qsm_dash::{Health, HerePoint, Point, Row};
 use serde_json::{Map, Value, json};
 
-use super::super::list::{groups, nodes};
+use super::super::list::{groups, nodes, regions};
 use super::super::look::{self, HereNode, HereRates, Look};
 
 /// Fields that the row has beside, or that change with every look and say nothing.
@@ -71,6 +71,7 @@ pub(super) fn region(row: &RegionRow) -> Row {
         "view": row.view.0,
         "address": row.address,
         "multicast": row.address.ip().is_multicast(),
+        "kind": regions::kind(row.kind),
         "groups": row.groups,
         "members": all,
         "away_members": away,
@@ -149,7 +150,7 @@ pub(super) fn point(cluster: &Look, here: &[HereNode]) -> Point {
 
 #[cfg(test)]
 mod tests {
-    use qsm::{Incarnation, NodeId, Rates, RegionId, ViewNumber};
+    use qsm::{Incarnation, NodeId, Rates, RegionId, RegionKind, ViewNumber};
 
     use super::*;
 
@@ -211,6 +212,7 @@ mod tests {
             region: RegionId(4),
             view: ViewNumber(2),
             address: "239.192.0.4:4484".parse().unwrap(),
+            kind: RegionKind::Exact,
             groups: 3,
             members: vec![member(0x1f, None), member(2, Some(AwayReason::Slow))],
         });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use qsm::{Member, Origin, RegionRow};
+use qsm::{Member, Origin, RegionKind, RegionRow};
 use qsm_console::failure::Failure;
 use qsm_console::table::{Align, Table, printable};
 use serde_json::{Value, json};
@@ -37,6 +37,7 @@ fn regions_table(rows: &[RegionRow], names: &Names) -> String {
         ("REGION", Align::Right),
         ("VIEW", Align::Right),
         ("ADDRESS", Align::Left),
+        ("KIND", Align::Left),
         ("GROUPS", Align::Right),
         ("MEMBERS", Align::Right),
         ("WHO", Align::Left),
@@ -46,12 +47,23 @@ fn regions_table(rows: &[RegionRow], names: &Names) -> String {
             row.region.to_string(),
             row.view.to_string(),
             row.address.to_string(),
+            kind(row.kind).to_owned(),
             row.groups.to_string(),
             row.members.len().to_string(),
             who(&row.members, names),
         ]);
     }
     table.render()
+}
+
+/// The word for a kind of region.
+pub(crate) fn kind(kind: RegionKind) -> &'static str {
+    match kind {
+        RegionKind::Exact => "exact",
+        RegionKind::Common => "common",
+        RegionKind::Merged => "merged",
+        RegionKind::Private => "private",
+    }
 }
 
 /// The first members, by name or address.
@@ -81,6 +93,7 @@ pub(crate) fn region_json(row: &RegionRow, names: &Names) -> Value {
         "region": row.region.0,
         "view": row.view.0,
         "address": row.address,
+        "kind": kind(row.kind),
         "groups": row.groups,
         "members": row.members.iter().map(member).collect::<Vec<_>>(),
     })
@@ -108,6 +121,7 @@ mod tests {
             region: RegionId(2),
             view: ViewNumber(5),
             address: "239.1.2.3:4484".parse().unwrap(),
+            kind: RegionKind::Common,
             groups: 9,
             members: (0..10).map(member).collect(),
         };
@@ -115,12 +129,14 @@ mod tests {
         let names = Names::from([(one, "sink\n".to_owned())]);
         let text = regions_table(std::slice::from_ref(&row), &names);
         assert!(
-            text.contains("10.0.0.2:7 sink\\n 10.0.0.4:7")
+            text.contains("239.1.2.3:4484  common ")
+                && text.contains("10.0.0.2:7 sink\\n 10.0.0.4:7")
                 && text.contains("10.0.0.7:7 …")
                 && !text.contains("10.0.0.8"),
             "{text}"
         );
         let json = region_json(&row, &names);
+        assert_eq!(json["kind"], "common");
         assert_eq!(json["members"].as_array().map(Vec::len), Some(10));
         assert_eq!(json["members"][3]["name"], "sink\n");
         assert_eq!(json["members"][4]["name"], Value::Null);
