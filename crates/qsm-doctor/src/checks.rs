@@ -289,16 +289,12 @@ fn route(facts: &Facts) -> Finding {
     match facts.route {
         None => unknown(id, "`ip route get` tells nothing"),
         Some(true) => ok(id, format!("multicast leaves by {name}")),
-        Some(false) => {
-            let route = |verb| Action::run("ip", &["route", verb, "224.0.0.0/4", "dev", name]);
-            // Beside a route by another interface, not in its place.
-            let (make, undo) = (route("append"), route("del"));
-            let append = Change { make, undo };
-            let evidence = format!("the kernel finds no way for multicast out of {name}");
-            finding(id, Verdict::Fault, evidence)
-                .remedy(typed(&append))
-                .change(append)
-        }
+        Some(false) => finding(
+            id,
+            Verdict::Fault,
+            format!("the kernel finds no way for multicast out of {name}"),
+        )
+        .remedy(format!("ip route replace 224.0.0.0/4 dev {name}")),
     }
 }
 
