@@ -9,6 +9,8 @@
 //! ```
 
 #![forbid(unsafe_code)]
+// They panic where nobody reads; `qsm_console::output` does not.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod audience;
 mod base64;

@@ -12,6 +12,7 @@ use qsm::{Exporter, Node, Service, ServiceSnapshot, Snapshot};
 use qsm_console::failure::Failure;
 use qsm_console::log::Note;
 use qsm_console::options::{StatsFormat, StatsOptions};
+use qsm_console::output;
 
 /// Of a node, or of this process at its engine. What cannot be had any more is left out.
 pub(crate) fn of_node(node: &Node, format: StatsFormat) {
@@ -180,5 +181,5 @@ fn add_client(page: &mut Page, row: &ClientRow) {
 }
 
 fn say(text: &str) {
-    eprintln!("{}", text.trim_end());
+    output::say(text.trim_end());
 }

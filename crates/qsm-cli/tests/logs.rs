@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use support::{Cluster, assert_code, qsm, stderr};
@@ -114,4 +114,24 @@ fn the_page_lists_the_events() {
     let mut listed: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
     listed.sort_unstable();
     assert_eq!(listed, qsm_console::log::EVENTS);
+}
+
+/// Pipes of which nobody reads the other end.
+fn unread() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn commands_whose_words_nobody_reads_do_their_work() {
+    for arguments in [
+        ["sim", "swarm", "--seeds", "1"].as_slice(),
+        &["advise", "buffer", "--rate", "1Gbit/s", "--pause", "20ms"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_qsm"));
+        command.args(arguments).env("QSM_CONFIG", "");
+        let status = command.stdout(unread()).stderr(unread()).status().unwrap();
+        assert_eq!(status.code(), Some(0), "{arguments:?}");
+    }
 }

@@ -4,6 +4,8 @@
 //! as text. It knows no command; the program, the demonstration and the benchmark are built on it.
 
 #![forbid(unsafe_code)]
+// They panic where nobody reads; `qsm_console::output` does not.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod absence;
 mod away;
@@ -15,6 +17,7 @@ pub mod loopback;
 pub mod names;
 pub mod notice;
 pub mod options;
+pub mod output;
 pub mod passage;
 pub mod progress;
 pub mod reach;

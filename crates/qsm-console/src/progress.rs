@@ -1,6 +1,6 @@
 //! A line on stderr that is written over again and again, while something takes long.
 
-use std::io::{self, IsTerminal};
+use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
 /// Time between two lines.
@@ -17,7 +17,7 @@ impl Progress {
     /// Nothing is shown yet.
     pub fn new() -> Self {
         Self {
-            terminal: io::stderr().is_terminal(),
+            terminal: stderr().is_terminal(),
             shown: None,
         }
     }
@@ -37,16 +37,21 @@ impl Progress {
 
     /// Writes it.
     pub fn show(&mut self, line: &str) {
-        eprint!("\r\x1b[K{line}");
+        draw(line);
         self.shown = Some(Instant::now());
     }
 
     /// Takes it away.
     pub fn clear(&self) {
         if self.shown.is_some() {
-            eprint!("\r\x1b[K");
+            draw("");
         }
     }
+}
+
+/// Writes in the place of the line that is there. Where nobody can read it, it is lost.
+fn draw(line: &str) {
+    drop(write!(stderr().lock(), "\r\x1b[K{line}"));
 }
 
 impl Default for Progress {

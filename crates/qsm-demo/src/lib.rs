@@ -2,6 +2,8 @@
 //! and at the end a comparison of everything received with everything published.
 
 #![forbid(unsafe_code)]
+// They panic where nobody reads; `qsm_console::output` does not.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod content;
 mod inboxes;
@@ -25,6 +27,7 @@ use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::options::{local_address, loss_ppm, seconds};
+use qsm_console::output;
 
 pub use node::{NodeArgs, run as run_node};
 
@@ -94,10 +97,10 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     let mut summary = demo.summary(args);
     drop(demo);
     summary.took = start.elapsed();
-    println!("{}", summary.page());
+    output::write(format!("{}\n", summary.page()))?;
     if args.json {
         let json = serde_json::to_string(&summary).unwrap_or_default();
-        println!("{json}");
+        output::write(format!("{json}\n"))?;
     }
     match summary.faults.len() {
         0 => Ok(()),

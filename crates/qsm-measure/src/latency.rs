@@ -4,6 +4,7 @@ use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
+use qsm_console::output;
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 use serde_json::{Value, json};
@@ -98,7 +99,7 @@ pub(crate) fn run(args: &LatencyArgs) -> Result<(), Failure> {
         value["options"]["rate"] = json!(args.rate);
         return show::print_json(&value);
     }
-    show::print(&(header(&trial) + &latency.text()))
+    output::write(header(&trial) + &latency.text())
 }
 
 /// Runs `qsm bench ping`.
@@ -134,7 +135,7 @@ pub(crate) fn ping(args: &PingArgs) -> Result<(), Failure> {
             "raw_half_round_trip": row_json(&runs),
         }));
     }
-    show::print(&latency.text())
+    output::write(latency.text())
 }
 
 /// Runs it so often, each time after the bare sockets if they are asked for.

@@ -10,6 +10,8 @@
 //! senders, and fails if anything is missing or not what was sent.
 
 #![forbid(unsafe_code)]
+// They panic where nobody reads; `qsm_console::output` does not.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod check;
 mod clock;
@@ -43,6 +45,7 @@ use clap::{Args, Subcommand};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::log::LogOptions;
+use qsm_console::output;
 use qsm_console::stop::Stop;
 use serde_json::json;
 
@@ -165,7 +168,7 @@ fn both(local: &LocalOptions) -> Result<(), Failure> {
             "latency": latency,
         }));
     }
-    show::print(&format!(
+    output::write(format!(
         "throughput, messages of 1000 bytes\n{}\nlatency, {SHORT_RATE} messages/s of 100 bytes\n{}",
         throughput.text(),
         latency.text()

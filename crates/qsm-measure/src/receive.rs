@@ -15,6 +15,7 @@ use qsm_console::figures;
 use qsm_console::log::Note;
 use qsm_console::notice::Notices;
 use qsm_console::options::seconds;
+use qsm_console::output;
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 
@@ -147,7 +148,7 @@ pub(crate) fn run(args: &ReceiveArgs) -> Result<(), Failure> {
     if args.end.json {
         say(&BenchReport::Received(Box::new(received)))
     } else {
-        show::print(&show::received(&received))
+        output::write(show::received(&received))
     }
 }
 

@@ -12,6 +12,7 @@ use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::notice::Notices;
 use qsm_console::options::seconds;
+use qsm_console::output;
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 
@@ -135,7 +136,7 @@ pub(crate) fn run(args: &SendArgs) -> Result<(), Failure> {
     if args.end.json {
         say(&BenchReport::Sent(Box::new(sent)))
     } else {
-        show::print(&show::sent(&sent))
+        output::write(show::sent(&sent))
     }
 }
 

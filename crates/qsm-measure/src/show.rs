@@ -1,9 +1,8 @@
 //! Results for people.
 
-use std::io::{self, Write};
-
 use qsm_console::failure::Failure;
 use qsm_console::figures;
+use qsm_console::output;
 use qsm_console::table::{Align, Table};
 use serde_json::Value;
 
@@ -11,24 +10,12 @@ use crate::latencies::{Latencies, QUANTILES};
 use crate::report::{Received, Sent};
 use crate::spread::Spread;
 
-/// Writes to stdout.
-///
-/// # Errors
-/// It cannot be written to.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-        .map_err(|error| Failure::io("write to stdout", &error))
-}
-
 /// Writes one line of JSON to stdout.
 ///
 /// # Errors
 /// It cannot be written to.
 pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
-    print(&format!("{value}\n"))
+    output::write(format!("{value}\n"))
 }
 
 /// So many of something.

@@ -4,6 +4,7 @@ use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
+use qsm_console::output;
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 use qsm_console::table::{Align, Table};
@@ -77,7 +78,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
         return show::print_json(&throughput.json(&args.load, &args.layout, &args.local));
     }
     let header = header(args);
-    show::print(&(header + &throughput.text()))
+    output::write(header + &throughput.text())
 }
 
 /// Runs it so many times, each time after the bare sockets if they are asked for: the machine's

@@ -9,6 +9,7 @@ use std::time::Duration;
 use lab::Namespace;
 use qsm::Exporter;
 use qsm_console::failure::Failure;
+use qsm_console::output;
 
 /// Time that a process has to be reached, and for each part of its answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -40,7 +41,10 @@ impl Gathering {
         let gathering = Self::default();
         let places = gathering.clone();
         let exporter = Exporter::start(address, move || Ok(places.page()))?;
-        eprintln!("qsm: metrics of all processes are at {}", exporter.url());
+        output::say(format_args!(
+            "qsm: metrics of all processes are at {}",
+            exporter.url()
+        ));
         Ok((gathering, exporter))
     }
 

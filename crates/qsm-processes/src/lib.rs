@@ -2,6 +2,8 @@
 //! network namespaces where the system permits them, else this host's loopback interface.
 
 #![forbid(unsafe_code)]
+// They panic where nobody reads; `qsm_console::output` does not.
+#![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod gathering;
 

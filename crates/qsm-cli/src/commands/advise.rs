@@ -1,12 +1,11 @@
 //! `qsm advise`: equations for planning, with units and sources.
 
-use std::io::{Write, stdout};
-
 use clap::{Args, Subcommand};
 use qsm_advise::calculators as calculate;
 use qsm_advise::{Advice, AdviceError, BitRate, Bytes, Count, Frequency, Metres, Seconds, Share};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
+use qsm_console::output;
 
 /// Arguments of `qsm advise`.
 #[derive(Debug, Clone, Args)]
@@ -257,8 +256,7 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
         true => format!("{}\n", advice.to_json()),
         false => advice.to_string(),
     };
-    let written = stdout().lock().write_all(text.as_bytes());
-    written.map_err(|error| Failure::io("write to stdout", &error))
+    output::write(text)
 }
 
 impl Calculator {

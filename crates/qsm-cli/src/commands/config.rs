@@ -1,10 +1,9 @@
 //! `qsm config`: what is set, and where.
 
-use std::io::{Write, stdout};
-
 use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
+use qsm_console::output;
 use qsm_console::table::{Align, Table};
 use serde_json::{Map, Value, json};
 
@@ -33,10 +32,7 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<(), Failure> {
         true => format!("{}\n", json(&settings)),
         false => text(&settings),
     };
-    stdout()
-        .lock()
-        .write_all(text.as_bytes())
-        .map_err(|error| Failure::io("write to stdout", &error))
+    output::write(text)
 }
 
 fn text(settings: &Settings) -> String {

@@ -1,10 +1,9 @@
 //! `qsm dissector`: what Wireshark needs to show the packets of this version.
 
-use std::io::{Write, stdout};
-
 use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
+use qsm_console::output;
 
 /// Arguments of `qsm dissector`.
 #[derive(Debug, Clone, Args)]
@@ -19,6 +18,5 @@ pub(crate) struct DissectorArgs {}
 /// # Errors
 /// The output cannot be written.
 pub(crate) fn run() -> Result<(), Failure> {
-    let written = stdout().write_all(qsm_dissector::dissector().as_bytes());
-    written.map_err(|error| Failure::io("write the dissector", &error))
+    output::write(qsm_dissector::dissector())
 }

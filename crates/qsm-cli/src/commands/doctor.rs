@@ -3,7 +3,7 @@
 mod peers;
 
 use std::fs::OpenOptions;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures::counted;
 use qsm_console::options::{seconds, size};
+use qsm_console::output;
 use qsm_doctor::{Change, Report, Verdict, Wishes, collect, examine, undo_script};
 
 /// Time that a node has to say where it is: one that stands still does not.
@@ -72,8 +73,8 @@ fn run_here(args: &DoctorArgs) -> Result<(), Failure> {
     let before = look(args, &interface)?;
     if !args.fix {
         match args.json {
-            true => write(&format!("{}\n", before.to_json()))?,
-            false => write(&format!("{before}{}\n", summary(&before)))?,
+            true => output::write(format!("{}\n", before.to_json()))?,
+            false => output::write(format!("{before}{}\n", summary(&before)))?,
         }
         return judged(
             &before,
@@ -82,7 +83,7 @@ fn run_here(args: &DoctorArgs) -> Result<(), Failure> {
     }
     let changes = before.changes();
     if !args.json {
-        write(&format!("{before}{}\n", summary(&before)))?;
+        output::write(format!("{before}{}\n", summary(&before)))?;
     }
     let undo = match changes.is_empty() {
         true => None,
@@ -91,8 +92,8 @@ fn run_here(args: &DoctorArgs) -> Result<(), Failure> {
     let refused = make(args, &changes)?;
     let after = look(args, &interface)?;
     match args.json {
-        true => write(&fixed_json(&before, &changes, undo.as_deref(), &after))?,
-        false => write(&fixed_text(&changes, undo.as_deref(), &after))?,
+        true => output::write(fixed_json(&before, &changes, undo.as_deref(), &after))?,
+        false => output::write(fixed_text(&changes, undo.as_deref(), &after))?,
     }
     if let Some((change, error)) = refused.first() {
         return Err(Failure::failed(
@@ -210,7 +211,7 @@ fn make<'a>(
 ) -> Result<Vec<(&'a Change, std::io::Error)>, Failure> {
     if !args.json {
         for change in changes {
-            write(&format!("will run: {}\n", change.make))?;
+            output::write(format!("will run: {}\n", change.make))?;
         }
     }
     let made = changes.iter().filter_map(|change| {
@@ -252,12 +253,4 @@ fn fixed_json(before: &Report, changes: &[Change], undo: Option<&Path>, after: &
         .json("undo", &undo)
         .json("after", &after.to_json());
     format!("{object}\n")
-}
-
-fn write(text: &str) -> Result<(), Failure> {
-    let mut stdout = stdout().lock();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::io("write to stdout", &error))
 }

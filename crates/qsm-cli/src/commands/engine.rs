@@ -1,6 +1,5 @@
 //! `qsm engine`: a node that other processes of this host use.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -13,6 +12,7 @@ use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::notice::Notices;
 use qsm_console::options::{NodeOptions, RecordingOptions, StatsOptions, size};
+use qsm_console::output;
 use qsm_console::stop::Stop;
 
 use crate::node;
@@ -103,7 +103,5 @@ pub(crate) fn run(args: &EngineArgs) -> Result<(), Failure> {
 
 /// Writes a line at once, so that whoever started this can read on.
 fn line(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::io("write to stdout", &error))
+    output::write(format!("{text}\n"))
 }

@@ -15,6 +15,7 @@ use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures::counted;
 use qsm_console::options::seconds;
+use qsm_console::output;
 use qsm_console::passage::Passage;
 use qsm_console::table::printable;
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ use self::kernel::KernelDrops;
 use self::message::{MessageName, MessageWitness};
 pub(crate) use self::node::NodeAccount;
 use super::counted::Counted;
-use super::list::{write, write_json};
+use super::list::write_json;
 
 /// Time that a node has for its counters.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -111,7 +112,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
 
 fn write_words(explanations: impl Iterator<Item = Vec<Passage>>) -> Result<(), Failure> {
     let texts = explanations.map(|passages| Passage::render(&passages));
-    write(&texts.collect::<Vec<_>>().join("\n"))
+    output::write(texts.collect::<Vec<_>>().join("\n"))
 }
 
 /// Nodes of this host, or the one of this name, watched for a while: losses, and what holds them back.
@@ -274,7 +275,7 @@ impl Others {
 
     fn tell_mute(&self) {
         for cause in &self.mute {
-            eprintln!("qsm: {}", printable(cause));
+            output::say(format_args!("qsm: {}", printable(cause)));
         }
     }
 

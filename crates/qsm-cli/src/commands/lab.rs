@@ -10,6 +10,7 @@ use lab::{HOSTS_MAX, Lab, LabError, Output, Process, Traffic};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::options::{loss_ppm, seconds};
+use qsm_console::output;
 use qsm_console::stop::Stop;
 
 /// How often signals are looked at.
@@ -72,9 +73,9 @@ pub(crate) fn run(args: &LabArgs) -> Result<(), Failure> {
         LabCommand::Reap => {
             let reaped = Lab::reap_stale()?;
             for prefix in &reaped {
-                println!("{prefix}");
+                output::write(format!("{prefix}\n"))?;
             }
-            eprintln!("qsm: {} labs removed", reaped.len());
+            output::say(format_args!("qsm: {} labs removed", reaped.len()));
             Ok(())
         }
     }

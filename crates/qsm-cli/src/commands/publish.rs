@@ -16,6 +16,7 @@ use qsm_console::log::Note;
 use qsm_console::names::Names;
 use qsm_console::notice::Notices;
 use qsm_console::options::{AttachOptions, NodeOptions, RecordingOptions, StatsOptions, seconds};
+use qsm_console::output;
 use qsm_console::progress::Progress;
 use qsm_console::reach;
 use qsm_console::solitude::Doubts;
@@ -120,7 +121,7 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     })?;
     waiting.end();
     if args.reads_stdin() && io::stdin().is_terminal() {
-        eprintln!("qsm: reading lines from the terminal; Ctrl-D ends");
+        output::say("qsm: reading lines from the terminal; Ctrl-D ends");
     }
     // Who leaves is in no list any more.
     names.ask(&node);

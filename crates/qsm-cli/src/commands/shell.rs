@@ -1,7 +1,6 @@
 //! `qsm completion` and `qsm man`: what shells and manuals know of the program.
 
 use std::fs;
-use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
@@ -9,6 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
+use qsm_console::output;
 
 /// Arguments of `qsm completion`.
 #[derive(Debug, Clone, Args)]
@@ -45,7 +45,7 @@ pub(crate) struct ManArgs {
 pub(crate) fn completion(args: &CompletionArgs, mut program: Command) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut program, "qsm", &mut script);
-    write(&script)
+    output::write(script)
 }
 
 /// `qsm man`, of this program.
@@ -68,7 +68,7 @@ pub(crate) fn man(args: &ManArgs, program: Command) -> Result<(), Failure> {
         })?;
     }
     let page = page(chosen).map_err(|error| Failure::io("write the page", &error))?;
-    write(&page)
+    output::write(page)
 }
 
 fn write_all(command: &Command, folder: &Path) -> Result<(), Failure> {
@@ -93,13 +93,6 @@ fn page(command: &Command) -> std::io::Result<Vec<u8>> {
         .source(concat!("qsm ", env!("CARGO_PKG_VERSION")))
         .render(&mut page)?;
     Ok(page)
-}
-
-fn write(bytes: &[u8]) -> Result<(), Failure> {
-    stdout()
-        .lock()
-        .write_all(bytes)
-        .map_err(|error| Failure::io("write to stdout", &error))
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ mod page;
 mod wakeups;
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write as _, stdout};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,6 +18,7 @@ use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures::{count, counted, duration};
 use qsm_console::options::seconds;
+use qsm_console::output;
 use qsm_console::stop::Stop;
 use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
@@ -103,12 +103,7 @@ pub fn run_latency(args: &LatencyArgs) -> Result<(), Failure> {
         true => format!("{:#}\n", found.json(args)),
         false => found.text(args),
     };
-    match stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::io("write to stdout", &error))
-        }
-        _ => Ok(()),
-    }
+    output::write(text)
 }
 
 fn keep_busy(ended: &AtomicBool) {
@@ -129,7 +124,11 @@ impl Found {
         let before = Clocks::now();
         let mut classes = Vec::new();
         for class in Class::ALL {
-            eprintln!("qsm: {} threads, {}", class.name(), duration(args.seconds));
+            output::say(format_args!(
+                "qsm: {} threads, {}",
+                class.name(),
+                duration(args.seconds)
+            ));
             classes.push((
                 class,
                 wakeups::measure(class, args.interval(), args.seconds, stop),
@@ -140,7 +139,7 @@ impl Found {
         let mut receivers = Vec::new();
         for number in numbers {
             let waiting = counted(number.into(), "receiver");
-            eprintln!("qsm: {waiting}, {}", duration(args.seconds));
+            output::say(format_args!("qsm: {waiting}, {}", duration(args.seconds)));
             let latencies = contention::measure(number, args.interval(), args.seconds, stop)
                 .map_err(|error| Failure::io("multicast over loopback", &error))?;
             receivers.push((number, latencies));

@@ -15,14 +15,13 @@ use qsm_console::figures::{bytes, counted, duration};
 use qsm_console::options::size;
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
-use qsm_console::utc;
+use qsm_console::{output, utc};
 use qsm_net::{Mark, Sniffed, Sniffer};
 use qsm_wire::{CLUSTER_AT, cluster_number};
 use serde_json::{Value, json};
 
 use self::pieces::{Pieces, Tally};
 use self::ring::{Ring, path_of};
-use super::list::write;
 use crate::pcapng::Whole;
 
 /// How often signals are looked at, and what was taken is written, where nothing comes.
@@ -101,12 +100,12 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<(), Failure> {
     let files = usize::from(args.files);
     let ring = Ring::create(&args.name, files, args.file_size as u64, names.clone());
     let ring = ring.map_err(|error| unwritten(&path_of(&args.name, 0), &error))?;
-    eprintln!(
+    output::say(format_args!(
         "qsm: capturing packets of cluster {} at {}, into {}",
         printable(&args.cluster),
         names.join(" and "),
         printable(&ring.path().display().to_string())
-    );
+    ));
     let mut taking = Taking {
         interfaces: &interfaces,
         pieces: Pieces::new((!args.whole).then_some(args.heads)),
@@ -127,8 +126,8 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<(), Failure> {
         ended: SystemTime::now(),
     };
     match args.json {
-        true => write(&format!("{:#}\n", summary.json()))?,
-        false => write(&summary.words())?,
+        true => output::write(format!("{:#}\n", summary.json()))?,
+        false => output::write(summary.words())?,
     }
     ended?;
     match lost {
@@ -225,9 +224,9 @@ impl Taking<'_> {
                 Ok(Some(packet)) => self.take(&packet)?,
                 Ok(None) => break,
                 Err(error) if error.kind() == ErrorKind::NetworkDown => {
-                    eprintln!(
+                    output::say(
                         "qsm: an interface is down; what it carries later is captured, unless it is \
-                         removed"
+                         removed",
                     );
                 }
                 Err(error) => return Err(failed(&error)),

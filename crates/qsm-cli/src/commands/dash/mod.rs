@@ -10,7 +10,6 @@ mod rows;
 mod sight;
 
 use std::fs;
-use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::thread;
@@ -20,6 +19,7 @@ use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::options::{NodeOptions, local_address, seconds};
+use qsm_console::output;
 use qsm_console::stop::Stop;
 use qsm_dash::{Config, Dash, Token};
 
@@ -81,22 +81,17 @@ pub(crate) fn run(args: &DashArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::io(format_args!("listen at {}", args.listen), &error))?;
     let address = dash.address();
     if !address.ip().is_loopback() {
-        eprintln!(
+        output::say(format_args!(
             "qsm: {address} is not of this host alone: who reaches it sees nodes and groups, and the \
              token can be read on the way, since nothing is encrypted"
-        );
+        ));
     }
     let shown = format!("http://{}/", reachable(address));
     let shown = match drawn {
         true => format!("{shown}#token={}", token.text()),
         false => shown,
     };
-    match writeln!(io::stdout(), "{shown}") {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            return Err(Failure::io("write to stdout", &error));
-        }
-        _ => {}
-    }
+    output::write(format!("{shown}\n"))?;
     while !stop.is_asked() {
         thread::sleep(ATTENTION);
     }

@@ -1,6 +1,5 @@
 //! `qsm doctor --peers` and `--listen`: a look at what passes between hosts.
 
-use std::io::{Write, stdout};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use clap::Args;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures::counted;
 use qsm_console::options::{multicast, seconds};
+use qsm_console::output;
 use qsm_console::stop::Stop;
 use qsm_doctor::Verdict;
 use qsm_doctor::peers::{CONTROL_PORT, LeadError, PeersReport, Plan, judge, lead, listen};
@@ -61,10 +61,12 @@ pub(crate) fn serve(address: SocketAddr) -> Result<(), Failure> {
     } else {
         format!("HOST:{port}")
     };
-    eprintln!(
+    output::say(format_args!(
         "qsm: listening at TCP port {port}; on the other host: qsm doctor --peers {at}, with this host for HOST"
-    );
-    let served = listen(&socket, stop.flag(), |event| eprintln!("qsm: {event}"));
+    ));
+    let served = listen(&socket, stop.flag(), |event| {
+        output::say(format_args!("qsm: {event}"));
+    });
     served.map_err(|error| Failure::io("listen", &error))
 }
 
@@ -89,7 +91,10 @@ pub(crate) fn run(args: &PeersArgs, json: bool) -> Result<(), Failure> {
         watch: args.watch_for,
     };
     if !json {
-        eprintln!("qsm: examining what passes between {}", hosts(args));
+        output::say(format_args!(
+            "qsm: examining what passes between {}",
+            hosts(args)
+        ));
     }
     let evidence = lead(&plan).map_err(|error| refused(&error))?;
     let report = judge(&evidence);
@@ -97,11 +102,7 @@ pub(crate) fn run(args: &PeersArgs, json: bool) -> Result<(), Failure> {
         true => format!("{}\n", report.to_json()),
         false => format!("{report}{}\n", summary(&report)),
     };
-    let mut stdout = stdout().lock();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::io("write to stdout", &error))?;
+    output::write(text)?;
     judged(&report)
 }
 

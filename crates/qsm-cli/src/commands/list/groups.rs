@@ -2,10 +2,11 @@
 
 use qsm::{GroupRow, Observer};
 use qsm_console::failure::Failure;
+use qsm_console::output;
 use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
 
-use super::{ListArgs, ask, write, write_json};
+use super::{ListArgs, ask, write_json};
 
 /// `qsm groups`.
 ///
@@ -16,7 +17,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     match args.json {
         true => write_json(rows.iter().map(group_json)),
-        false => write(&groups_table(&rows)),
+        false => output::write(groups_table(&rows)),
     }
 }
 

@@ -7,7 +7,6 @@ pub(crate) mod nodes;
 pub(crate) mod regions;
 
 use std::cell::Cell;
-use std::io::{ErrorKind, Write, stdout};
 use std::time::Duration;
 
 use clap::Args;
@@ -17,7 +16,7 @@ use qsm_console::failure::Failure;
 use qsm_console::log::Note;
 use qsm_console::options::{NodeOptions, seconds};
 use qsm_console::table::printable;
-use qsm_console::{loopback, solitude};
+use qsm_console::{loopback, output, solitude};
 use serde_json::Value;
 
 /// Arguments of the lists.
@@ -107,15 +106,6 @@ fn unanswered(node: &NodeOptions, timeout: Duration, strangers: u64) -> Failure 
     }
 }
 
-pub(crate) fn write(text: &str) -> Result<(), Failure> {
-    match stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::io("write to stdout", &error))
-        }
-        _ => Ok(()),
-    }
-}
-
 pub(crate) fn write_json(rows: impl Iterator<Item = Value>) -> Result<(), Failure> {
-    write(&format!("{:#}\n", Value::Array(rows.collect())))
+    output::write(format!("{:#}\n", Value::Array(rows.collect())))
 }

@@ -4,10 +4,11 @@ use clap::Args;
 use qsm::{AwayReason, NodeRow, Observer, Rates};
 use qsm_console::failure::Failure;
 use qsm_console::figures;
+use qsm_console::output;
 use qsm_console::table::{Align, Table, printable};
 use serde_json::{Value, json};
 
-use super::{ListArgs, ask, io, write, write_json};
+use super::{ListArgs, ask, io, write_json};
 
 /// Arguments of `qsm nodes`.
 #[derive(Debug, Clone, Args)]
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &NodesArgs) -> Result<(), Failure> {
         let why = io::why(&args.list.node, &reports);
         return match args.list.json {
             true => write_json(reports.iter().map(|report| io::json(report, &why))),
-            false => write(&io::text(&reports, &why)),
+            false => output::write(io::text(&reports, &why)),
         };
     }
     let args = &args.list;
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &NodesArgs) -> Result<(), Failure> {
     rows.sort_by(|a, b| (&a.name, a.origin).cmp(&(&b.name, b.origin)));
     match args.json {
         true => write_json(rows.iter().map(node_json)),
-        false => write(&nodes_table(&rows)),
+        false => output::write(nodes_table(&rows)),
     }
 }
 

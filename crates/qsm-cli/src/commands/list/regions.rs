@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use qsm::{Member, Origin, RegionKind, RegionRow};
 use qsm_console::failure::Failure;
+use qsm_console::output;
 use qsm_console::table::{Align, Table, printable};
 use serde_json::{Value, json};
 
-use super::{ListArgs, ask, write, write_json};
+use super::{ListArgs, ask, write_json};
 
 /// Members of a region that are listed in the table; `--json` has all.
 const MEMBERS_SHOWN: usize = 8;
@@ -25,7 +26,7 @@ pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
     let names: Names = names.collect();
     match args.json {
         true => write_json(rows.iter().map(|row| region_json(row, &names))),
-        false => write(&regions_table(&rows, &names)),
+        false => output::write(regions_table(&rows, &names)),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant as Clock};
 
 use qsm_console::failure::Failure;
+use qsm_console::output;
 use qsm_console::table::{Align, Table};
 use qsm_plan::layouts::Layout;
 use qsm_plan::{Plan, PlanError, Planner, RATE_PRIOR};
@@ -12,7 +13,6 @@ use qsm_wire::{GroupId, Instant, NodeId};
 use super::churn;
 use super::effort::{Effort, Line};
 use super::file::Subscriptions;
-use super::show;
 use super::stopwatch::Stopwatch;
 
 /// Groups that a node joins at once.
@@ -109,7 +109,7 @@ pub(super) fn run(
         "{} and {} slices, {} and {} of them over 2 ms; the longest of the first {}, of the second {}\n",
         first.slices, again.slices, first.long, again.long, first.doing, again.doing
     );
-    show::write(&format!("{}{slices}", table(&rows)))?;
+    output::write(format!("{}{slices}", table(&rows)))?;
     let broken = rows.iter().filter(|row| !row.kept).count();
     if broken > 0 {
         return Err(Failure::failed(

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
+use qsm_console::output;
 use qsm_plan::layouts::Layout;
 use qsm_plan::{Hints, Planner, Settings};
 use qsm_wire::{Instant, Random, Seed};
@@ -117,9 +118,9 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::io(format_args!("write {}", file.display()), &error))?;
     }
     match (&args.why, args.json) {
-        (Some(group), _) => show::write(&why::explain(&planner, &plan, &names, group)?),
+        (Some(group), _) => output::write(why::explain(&planner, &plan, &names, group)?),
         (None, true) => show::write_json(&plan, &names),
-        (None, false) => show::write(&show::summary(&plan, &names, args.addresses)),
+        (None, false) => output::write(show::summary(&plan, &names, args.addresses)),
     }
 }
 

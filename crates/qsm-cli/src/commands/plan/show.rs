@@ -1,9 +1,9 @@
 //! A plan for people and for programs.
 
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind, Write as _};
 
 use qsm_console::failure::Failure;
+use qsm_console::output;
 use qsm_console::table::{Align, Table, printable};
 use qsm_plan::{Path, Plan};
 use qsm_wire::GroupId;
@@ -17,19 +17,6 @@ const ROWS: usize = 20;
 const NAMES: usize = 6;
 /// Packets for one message above which a group is warned of (R020).
 const PACKETS_WARN: usize = 32;
-
-/// Writes text to stdout. A reader that has gone is none of our business.
-///
-/// # Errors
-/// The system refuses.
-pub(super) fn write(text: &str) -> Result<(), Failure> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::io("write to stdout", &error))
-        }
-        _ => Ok(()),
-    }
-}
 
 /// Some names, and how many more there are.
 pub(super) fn some<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
@@ -159,7 +146,7 @@ fn more(mut table: String, all: usize, what: &str) -> String {
 /// # Errors
 /// As [`write`].
 pub(super) fn write_json(plan: &Plan, names: &PlanNames) -> Result<(), Failure> {
-    write(&format!("{}\n", to_json(plan, names)))
+    output::write(format!("{}\n", to_json(plan, names)))
 }
 
 fn to_json(plan: &Plan, names: &PlanNames) -> Value {

@@ -8,11 +8,10 @@ use std::time::Instant;
 use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
+use qsm_console::output;
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 use qsm_figures::{Figure, Results, catalogue};
-
-use super::show;
 
 /// Arguments of `qsm sim figure`.
 #[derive(Debug, Clone, Args)]
@@ -52,7 +51,7 @@ pub(super) fn run(args: &FigureArgs) -> Result<(), Failure> {
     written
         .map_err(|error| Failure::io(format_args!("write to {}", args.output.display()), &error))?;
     for figure in &figures {
-        show::write(&format!("{}\n", qsm_figures::line(figure, &results)))?;
+        output::write(format!("{}\n", qsm_figures::line(figure, &results)))?;
     }
     if stop.is_asked() {
         return Err(Failure::new(

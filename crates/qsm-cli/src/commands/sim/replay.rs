@@ -14,7 +14,7 @@ use qsm_console::failure::Failure;
 use qsm_console::figures::{bytes, counted, duration};
 use qsm_console::options::size;
 use qsm_console::table::printable;
-use qsm_console::utc;
+use qsm_console::{output, utc};
 use qsm_record::{
     Audience, Deliver, Delivery, Ending, Input, Instant, Played, ReadError, Recording, Setup,
     Transmit, replay,
@@ -80,9 +80,9 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let played = replay(recording, &mut writer).map_err(unread)?;
     writer.finish()?;
     match args.deliveries || args.inputs {
-        true => eprint!("{}", report(&setup, &played)),
+        true => output::say(report(&setup, &played).trim_end()),
         false if args.json => show::write_json(&as_json(&setup, &played))?,
-        false => show::write(&report(&setup, &played))?,
+        false => output::write(report(&setup, &played))?,
     }
     if let Some(path) = &args.scenario {
         fs::write(path, sketch(&setup, &played))

@@ -1,35 +1,22 @@
 //! What people and programs get to read of a run.
 
-use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
 use qsm_console::failure::Failure;
 use qsm_console::figures;
+use qsm_console::output;
 use qsm_console::table::{Align, Table};
 use qsm_sim::{
     Counters, Failure as Broken, Progress as Run, Report, STOPPED, Scenario, Step, TraceRow,
 };
 use serde_json::{Value, json};
 
-/// Writes to stdout. That nobody reads it is no failure.
-///
-/// # Errors
-/// It cannot be written.
-pub(super) fn write(text: &str) -> Result<(), Failure> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::io("write to stdout", &error))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// One line of JSON.
 ///
 /// # Errors
-/// As [`write`].
+/// It cannot be written.
 pub(super) fn write_json(value: &Value) -> Result<(), Failure> {
-    write(&format!("{value}\n"))
+    output::write(format!("{value}\n"))
 }
 
 /// Virtual time, for people.

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
+use qsm_console::output;
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 use qsm_sim::{SimOptions, draw};
 
-use super::show;
 use super::source::{self, DrawArgs};
 
 /// Arguments of `qsm sim shrink`.
@@ -57,7 +57,10 @@ pub(super) fn run(args: &ShrinkArgs) -> Result<(), Failure> {
             "give one that fails; expectations of a scenario are not looked at",
         ));
     };
-    eprintln!("qsm: at {} s: {}", broken.at, broken.violation);
+    output::say(format_args!(
+        "qsm: at {} s: {}",
+        broken.at, broken.violation
+    ));
     let mut line = Progress::new();
     let (smaller, broken) = qsm_sim::shrink(options, broken, args.runs, &mut |left| {
         if line.is_due() {
@@ -66,12 +69,15 @@ pub(super) fn run(args: &ShrinkArgs) -> Result<(), Failure> {
         !stop.is_asked()
     });
     line.clear();
-    eprintln!("qsm: smaller, at {} s: {}", broken.at, broken.violation);
+    output::say(format_args!(
+        "qsm: smaller, at {} s: {}",
+        broken.at, broken.violation
+    ));
     let text = text(&smaller, &broken.violation.to_string());
     match &args.output {
         Some(path) => fs::write(path, text)
             .map_err(|error| Failure::io(format_args!("write {}", path.display()), &error)),
-        None => show::write(&text),
+        None => output::write(text),
     }
 }
 

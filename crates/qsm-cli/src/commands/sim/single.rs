@@ -9,6 +9,7 @@ use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::options::seconds;
+use qsm_console::output;
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 use qsm_sim::{DRAW, STOPPED, Scenario, SimOptions, Simulation, TraceRow, chart, draw};
@@ -146,7 +147,7 @@ fn watched(scenario: Scenario, args: &ShowArgs, again: &str) -> Result<(), Failu
     let effort = Effort::since(start, Duration::from_nanos(report.ended.0));
     let rows = shown(simulation.trace(), args);
     if args.trace {
-        show::write(&show::trace(&rows))?;
+        output::write(show::trace(&rows))?;
     }
     if let Some(path) = &args.svg {
         draw_chart(&rows, path)?;
@@ -158,9 +159,9 @@ fn watched(scenario: Scenario, args: &ShowArgs, again: &str) -> Result<(), Failu
             "kept": true, "report": show::report_json(&report, args.host), "effort": effort.json(),
         })),
         Ok(report) => {
-            show::write(&show::report(&report, args.host))?;
-            show::write(&effort.line())?;
-            show::write(&verdict)
+            output::write(show::report(&report, args.host))?;
+            output::write(effort.line())?;
+            output::write(verdict)
         }
         Err(broken) => {
             if args.json {
@@ -169,15 +170,15 @@ fn watched(scenario: Scenario, args: &ShowArgs, again: &str) -> Result<(), Failu
                     "report": show::report_json(&report, args.host),
                 }))?;
             } else if args.trace {
-                show::write(&show::report(&report, args.host))?;
+                output::write(show::report(&report, args.host))?;
             } else {
                 for row in broken.trace.iter().chain(&broken.hosts) {
-                    show::write(&format!("{row}\n"))?;
+                    output::write(format!("{row}\n"))?;
                 }
-                show::write(&show::report(&report, args.host))?;
+                output::write(show::report(&report, args.host))?;
             }
             if !args.json {
-                show::write(&verdict)?;
+                output::write(verdict)?;
             }
             Err(failed(&broken.violation, again))
         }

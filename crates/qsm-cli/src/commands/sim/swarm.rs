@@ -11,6 +11,7 @@ use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
+use qsm_console::output;
 use qsm_console::progress::Progress;
 use qsm_console::stop::Stop;
 use qsm_console::table::{Align, Table};
@@ -95,12 +96,12 @@ pub(super) fn run(args: &SwarmArgs) -> Result<(), Failure> {
         usize::from,
     );
     let end = args.first.saturating_add(args.seeds);
-    eprintln!(
+    output::say(format_args!(
         "qsm: {} seeds from {} on, version {DRAW} of the draw, {jobs} at a time, qsm {}",
         figures::count(args.seeds),
         args.first,
         env!("CARGO_PKG_VERSION"),
-    );
+    ));
     let shared = Shared {
         sizes,
         twice: args.twice,
@@ -241,16 +242,16 @@ fn tell(
         "seed {} at {} s: {}\n",
         broken.seed, broken.at, broken.violation
     );
-    show::write(&head)?;
+    output::write(head)?;
     if first {
         for line in broken.trace.iter().chain(&broken.hosts) {
-            show::write(&format!("  {line}\n"))?;
+            output::write(format!("  {line}\n"))?;
         }
         if file.is_none() {
-            show::write(&format!("made smaller:\n{scenario}"))?;
+            output::write(format!("made smaller:\n{scenario}"))?;
         }
     }
-    show::write(&format!("replay: {}\n", broken.replay))
+    output::write(format!("replay: {}\n", broken.replay))
 }
 
 fn summary(
@@ -284,9 +285,9 @@ fn summary(
     for (name, count) in rows {
         table.row([name, figures::count(count)]);
     }
-    show::write(&table.render())?;
+    output::write(table.render())?;
     let rate = tally.runs as f64 / elapsed.as_secs_f64().max(1e-3);
-    show::write(&format!(
+    output::write(format!(
         "{} seeds kept all promises, {} did not; {} in {} ({} seeds/s)\n\
          {} inputs, {} messages published, {} delivered, {} lives ended, at rest after at most {}\n\
          digest of all {:016x}\n",

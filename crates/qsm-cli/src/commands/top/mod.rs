@@ -17,11 +17,11 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use qsm_console::failure::Failure;
+use qsm_console::output;
 use qsm_console::stop::Stop;
 use serde_json::json;
 
 pub(crate) use self::args::TopArgs;
-use super::list::write;
 use super::look::{Look, Looker};
 
 /// Shortest time between two looks: a service cuts a list anew at most so often.
@@ -63,7 +63,7 @@ fn batch(args: &TopArgs, stop: &Stop) -> Result<(), Failure> {
         if let Some(trouble) = look.trouble.take() {
             return Err(trouble);
         }
-        write(&written(args, &look))?;
+        output::write(written(args, &look))?;
         left -= 1;
         if left > 0 {
             rest(args.interval.saturating_sub(begun.elapsed()), stop);
