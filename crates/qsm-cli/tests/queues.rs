@@ -65,6 +65,26 @@ fn messages_that_do_not_come_because_they_were_dropped_are_missing_not_late() {
     assert_code(&unread(&cluster, &words).output(), 4);
 }
 
+#[test]
+fn of_each_key_a_slow_output_gets_the_newest_line() {
+    let cluster = Cluster::new();
+    let sub = cluster.start(&["sub", "prices", "--latest-by", "1", "--drain-timeout", "60"]);
+    // More than the pipe takes: later ones wait in the node.
+    let line = |n: usize| format!("{} {n:0>9}\n", ["eur", "usd", "gbp"][n % 3]);
+    let lines: String = (0..LINES).map(line).collect();
+    assert_code(&cluster.run(&["pub", "prices"], lines.as_bytes()), 0);
+    sub.terminate();
+    let received = sub.output();
+    assert_code(&received, 0);
+    let written = String::from_utf8(received.stdout.clone()).unwrap();
+    let replaced = number(&stderr(&received), " messages replaced");
+    assert_eq!(written.lines().count() + replaced, LINES);
+    assert!(replaced > LINES / 2, "{replaced}");
+    for newest in LINES - 3..LINES {
+        assert!(written.contains(&line(newest)), "{newest}");
+    }
+}
+
 /// Memory of a process, bytes.
 fn memory(process: &Running) -> usize {
     let path = format!("/proc/{}/status", process.0.id());

@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 37] = [
+pub const EVENTS: [&str; 38] = [
     "address-lost",
     "admitted",
     "alone",
@@ -56,6 +56,7 @@ pub const EVENTS: [&str; 37] = [
     "reach",
     "received",
     "region-view",
+    "replaced",
     "service-embedded",
     "service-found",
     "service-lost",

@@ -88,6 +88,7 @@ pub use handle::events::Events;
 pub use handle::feed::FeedHandle;
 pub use handle::follow::Followed;
 pub use handle::group::{Group, Groups};
+pub use handle::latest::Latest;
 pub use handle::node::Node;
 pub use handle::observer::{Observer, ObserverBuilder};
 pub use handle::options::GroupOptions;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use common::{PATIENCE, Place, Site, next, pattern, wait_for};
 use qsm::attach::{AttachError, ClientRow, Share, ShareError, ShareEvent};
 use qsm::{
-    CloseReason, Event, GroupOptions, Node, Overflow, RecvError, RequestError, SendError,
-    Subscription,
+    CloseReason, Event, GroupOptions, MessageRef, Node, Overflow, RecvError, RequestError,
+    SendError, Subscription,
 };
 
 fn expect(subscription: &Subscription, numbers: impl IntoIterator<Item = u64>, length: usize) {
@@ -36,6 +36,35 @@ fn row(share: &Share, client: &Node) -> ClientRow {
         .iter()
         .find(|row| row.client == counted(client).client)
         .unwrap()
+}
+
+#[test]
+fn a_client_gets_the_newest_message_of_each_key() {
+    let (site, place) = (Site::new(), Place::new());
+    let engine = site.first("engine");
+    let _share = engine.share(place.path()).unwrap();
+    let client = place.attach();
+    let key_of = |message: MessageRef<'_>| message.bytes[0];
+    let latest = client.group("prices").latest_by(key_of).unwrap();
+    let publisher = client.publisher("prices").unwrap();
+    for value in 0..200 {
+        publisher.send(&[value % 2, value]).unwrap();
+    }
+    // Whatever has been read by then, the last of each key comes last.
+    let mut last = [0; 2];
+    let mut read = 0;
+    while last != [198, 199] {
+        let message = common::message(latest.recv_timeout(PATIENCE).unwrap());
+        let [key, value] = *message.bytes() else {
+            panic!("{message:?}");
+        };
+        assert!(value >= last[usize::from(key)]);
+        last[usize::from(key)] = value;
+        read += 1;
+    }
+    assert_eq!((read + latest.replaced(), latest.dropped()), (200, 0));
+    client.shutdown(PATIENCE).unwrap();
+    assert!(matches!(latest.recv(), Err(RecvError::Closed(_))));
 }
 
 #[test]

@@ -55,6 +55,12 @@ fn missing_messages() {
 }
 
 #[test]
+fn latest() {
+    let expected = "eur 1.0999\nusd 0.0999\n1998 were out of date\n";
+    assert_eq!(output("latest"), expected);
+}
+
+#[test]
 fn slow_consumer() {
     let text = output("slow_consumer");
     let expected = "keeps the first: 100 read, 900 told to be missing\n\

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Site, admitted, block_on, expect_dropped, expect_numbers, pattern, waker};
 use qsm::{
-    Embedded, GroupOptions, Limits, Node, Overflow, Publisher, Pull, RecvError, SendError, Upcalls,
+    CloseReason, Embedded, GroupOptions, Limits, MessageRef, Node, Overflow, Publisher, Pull,
+    RecvError, RequestError, SendError, Upcalls,
 };
 
 /// Holds a node's core in an upcall until told to go on.
@@ -349,4 +350,55 @@ fn upcalls_for_own_messages_are_the_core_threads_even_if_it_sleeps() {
     assert_eq!(threads.len(), 1);
     assert_ne!(threads[0], thread::current().id());
     assert_eq!(node.stats().unwrap().runtime.sends_lent, 0);
+}
+
+/// The first byte is the key.
+fn first(message: MessageRef<'_>) -> Option<u8> {
+    message.bytes.first().copied()
+}
+
+#[test]
+fn of_each_key_a_slow_reader_gets_the_newest_message() {
+    for cores in [1, 3] {
+        let site = Site::new();
+        let builder = site.builder("a").embedded_service(Embedded::Always);
+        let node = admitted(builder.cores(cores));
+        let names = ["x", "y", "z"];
+        let latest = node.groups(names).latest_by(first).unwrap();
+        // Whatever has come here is there, too, which was first.
+        let all = node.subscribe(names).unwrap();
+        let publishers = names.map(|name| node.publisher(name).unwrap());
+        for round in 0..100 {
+            for (key, publisher) in publishers.iter().enumerate() {
+                publisher
+                    .send(&[u8::try_from(key).unwrap(), round])
+                    .unwrap();
+            }
+        }
+        (0..300).for_each(|_| drop(common::next(&all)));
+        assert_eq!((latest.queued(), latest.queued_bytes()), (3, 6));
+        assert_eq!((latest.replaced(), latest.dropped()), (297, 0));
+        let mut read: Vec<_> = (0..3)
+            .map(|_| common::message(latest.try_recv().unwrap()).into_bytes())
+            .collect();
+        read.sort_unstable();
+        assert_eq!(read, [[0, 99], [1, 99], [2, 99]]);
+        assert_eq!(latest.try_recv(), Ok(None));
+        let mut waiting = Box::pin(latest.recv_async());
+        let waker = waker();
+        let mut context = Context::from_waker(&waker);
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        publishers[1].send(&[7]).unwrap();
+        assert_eq!(common::message(block_on(waiting).ok()).bytes(), [7]);
+        node.shutdown(PATIENCE).unwrap();
+        assert_eq!(latest.recv(), Err(RecvError::Closed(CloseReason::ShutDown)));
+    }
+}
+
+#[test]
+fn the_newest_of_each_key_of_a_pattern_is_refused() {
+    let site = Site::new();
+    let node = site.first("a");
+    let refused = node.group("prices/*").latest_by(first).unwrap_err();
+    assert!(matches!(refused, RequestError::Pattern { .. }), "{refused}");
 }

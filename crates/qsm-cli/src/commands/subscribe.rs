@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{GroupOptions, Message, Node, Received, RecvError, RequestError, Subscription};
+use qsm::{
+    GroupId, GroupOptions, Latest, Message, MessageRef, Node, Received, RecvError, RequestError,
+    Subscription,
+};
 use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures::{self, counted};
@@ -84,6 +87,10 @@ pub(crate) struct SubArgs {
     /// without --output the messages themselves are not written
     #[arg(long)]
     pub(crate) hash: bool,
+    /// Write of messages with the same key only the newest that has not been written, for readers
+    /// who want the present state: the key is this word of the message, from 1, and its group
+    #[arg(long, value_name = "WORD", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) latest_by: Option<u16>,
     /// End after this many messages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
@@ -153,6 +160,7 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     let written = output.finish();
     notices.drain();
     let dropped = source.dropped();
+    source.tell_replaced();
     let unwritten = unread.as_ref().map_or(0, |unread| *unread) + output.unwritten();
     if stop.is_asked() {
         let written = output.messages - output.unwritten();
@@ -342,12 +350,29 @@ fn end_idle(args: &SubArgs, count: u64) -> Result<(), Failure> {
     }
 }
 
-/// The subscription.
+/// Where messages come from.
 struct Source {
-    subscription: Subscription,
+    queue: Queue,
     attached: bool,
     /// Groups left out that were told of.
     told_left_out: usize,
+}
+
+/// All messages, or the newest of each key.
+enum Queue {
+    All(Subscription),
+    Latest(Latest),
+}
+
+/// A group, and a word of its messages.
+type Key = (GroupId, Box<[u8]>);
+
+/// The key of a message; of one with fewer words nothing.
+fn key(message: MessageRef<'_>, word: u16) -> Key {
+    let words = message.bytes.split(u8::is_ascii_whitespace);
+    let mut words = words.filter(|word| !word.is_empty());
+    let word = words.nth(usize::from(word) - 1).unwrap_or_default();
+    (message.group_id, word.into())
 }
 
 impl Source {
@@ -361,9 +386,13 @@ impl Source {
         // In the order given, and each once.
         let mut seen = HashSet::new();
         let names = args.groups.iter().filter(|name| seen.insert(*name));
-        let subscription = node.groups(names).options(options).subscribe()?;
+        let groups = node.groups(names).options(options);
+        let queue = match args.latest_by {
+            None => Queue::All(groups.subscribe()?),
+            Some(word) => Queue::Latest(groups.latest_by(move |message| key(message, word))?),
+        };
         Ok(Self {
-            subscription,
+            queue,
             attached,
             told_left_out: 0,
         })
@@ -372,13 +401,19 @@ impl Source {
     /// What comes next, or `None` when nothing came until then.
     fn recv(&self, until: Instant) -> Result<Option<Received>, RecvError> {
         let left = until.saturating_duration_since(Instant::now());
-        self.subscription.recv_timeout(left)
+        match &self.queue {
+            Queue::All(subscription) => subscription.recv_timeout(left),
+            Queue::Latest(latest) => latest.recv_timeout(left),
+        }
     }
 
     /// Messages that have been received and not read, and their bytes; of a ring of an engine, which
     /// only knows the bytes, as many messages as there may be.
     fn queued(&self) -> (usize, usize) {
-        let subscription = &self.subscription;
+        let subscription = match &self.queue {
+            Queue::All(subscription) => subscription,
+            Queue::Latest(latest) => return (latest.queued(), usize::MAX),
+        };
         let in_ring = self.attached && subscription.followed().is_none();
         match (in_ring, subscription.queued_bytes()) {
             (false, _) => (subscription.queued(), usize::MAX),
@@ -389,12 +424,30 @@ impl Source {
 
     /// Messages dropped because this program was too slow.
     fn dropped(&self) -> u64 {
-        self.subscription.dropped()
+        match &self.queue {
+            Queue::All(subscription) => subscription.dropped(),
+            Queue::Latest(latest) => latest.dropped(),
+        }
+    }
+
+    /// Says how many messages a newer one of their key has replaced.
+    fn tell_replaced(&self) {
+        if let Queue::Latest(latest) = &self.queue {
+            let replaced = latest.replaced();
+            let line = format!(
+                "{} replaced by newer ones before they were written",
+                counted(replaced, "message")
+            );
+            Note::info("replaced", &line).messages(replaced).say();
+        }
     }
 
     /// Says so when groups that a pattern means are not received.
     fn tell_left_out(&mut self) {
-        let followed = self.subscription.followed();
+        let Queue::All(subscription) = &self.queue else {
+            return;
+        };
+        let followed = subscription.followed();
         let left_out = followed.map_or(0, |followed| followed.left_out);
         if left_out > self.told_left_out {
             let line = format!(

@@ -18,6 +18,7 @@ use super::watch::{Sleep, Watch};
 use crate::error::{CloseReason, RecvError, RequestError};
 use crate::handoff::message::{Message, MessageRef};
 use crate::handoff::received::{Delivery, Dropped, Received};
+use crate::handoff::sink::ForeignQueue;
 use crate::shard::CORES_MAX;
 
 /// The reading side of a subscription's rings.
@@ -311,6 +312,27 @@ impl AttachedUpcalls {
         let inbound = Arc::clone(&subscription.inbound);
         spawn("qsm-upcalls", move || {
             while subscription.recv_with(&mut upcall).is_ok() {}
+        })?;
+        Ok(Self { inbound })
+    }
+
+    /// Writes everything to a queue of this process, as a core thread would.
+    pub(crate) fn post(
+        subscription: AttachedSubscription,
+        mut queue: impl ForeignQueue + 'static,
+    ) -> Result<Self, RequestError> {
+        let inbound = Arc::clone(&subscription.inbound);
+        spawn("qsm-latest", move || {
+            loop {
+                let write = |taken: Taken<'_>| match taken {
+                    Taken::Message(_, message) => drop(queue.offer(message)),
+                    Taken::Notice(notice) => queue.tell(notice),
+                };
+                match subscription.inbound.wait(&subscription.link, None, write) {
+                    Ok(_) => queue.wake(),
+                    Err(end) => return queue.close(end),
+                }
+            }
         })?;
         Ok(Self { inbound })
     }

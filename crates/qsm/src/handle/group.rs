@@ -1,4 +1,5 @@
 use core::fmt;
+use core::hash::Hash;
 use std::sync::Arc;
 
 use crate::attach::client::Attached;
@@ -9,6 +10,7 @@ use crate::handle::back::NodeBack;
 use crate::handle::errand::Errand;
 use crate::handle::feed::FeedHandle;
 use crate::handle::follow::{Follower, Source};
+use crate::handle::latest::Latest;
 use crate::handle::options::GroupOptions;
 use crate::handle::pattern::Patterns;
 use crate::handle::publisher::Publisher;
@@ -16,8 +18,9 @@ use crate::handle::subscription::{
     Entry, QueuedSubscription, Subscription, SubscriptionBack, Upcalls,
 };
 use crate::handoff::feed::Feed;
+use crate::handoff::latest::Poster;
 use crate::handoff::mailbox::Mailbox;
-use crate::handoff::message::Overflow;
+use crate::handoff::message::{MessageRef, Overflow};
 use crate::handoff::received::Delivery;
 
 /// A group of a node, with options: to receive from it and to send to it. Made by
@@ -206,6 +209,28 @@ impl Group {
         upcall: impl FnMut(Delivery<'_>) + Send + 'static,
     ) -> Result<Upcalls, RequestError> {
         self.groups.subscribe_with(upcall)
+    }
+
+    /// Receives the newest message of each key, for readers who want the present state: a message
+    /// takes the place of an older one with its key that has not been read. See [`Latest`].
+    ///
+    /// `key_of` runs on the core thread for each message, and must be short, as an upcall.
+    ///
+    /// The options limit what waits, of keys here, as that of [`Group::subscribe`]; if messages
+    /// grow, those that have waited longest go. Beside that memory the node keeps as many keys as
+    /// wait, and as many more, 1024 at least. Attached, `key_of` runs on a thread for this
+    /// subscription, which empties the ring.
+    ///
+    /// # Errors
+    /// As [`Group::subscribe`]; [`RequestError::Pattern`] of a pattern.
+    pub fn latest_by<K>(
+        &self,
+        key_of: impl Fn(MessageRef<'_>) -> K + Send + Sync + 'static,
+    ) -> Result<Latest, RequestError>
+    where
+        K: Eq + Hash + Send + 'static,
+    {
+        self.groups.latest_by(key_of)
     }
 
     /// Prepares to send to the group; the node need not be a member of it.
@@ -433,6 +458,38 @@ impl Groups {
                 Upcalls::attached(AttachedUpcalls::start(ring, make(0))?)
             }
         })
+    }
+
+    /// As [`Group::latest_by`]. The key has to have the group in it, unless messages
+    /// of one group may take the place of those of another; those that lie on different core threads
+    /// ([`Node::core_of`](crate::Node::core_of)) do not.
+    ///
+    /// # Errors
+    /// As [`Group::latest_by`].
+    pub fn latest_by<K>(
+        &self,
+        key_of: impl Fn(MessageRef<'_>) -> K + Send + Sync + 'static,
+    ) -> Result<Latest, RequestError>
+    where
+        K: Eq + Hash + Send + 'static,
+    {
+        let names = self.plain("the newest message of each key")?.to_vec();
+        let (capacity, overflow) = self.options.queue();
+        let (key_of, replaced) = (Arc::new(key_of), Arc::default());
+        let poster = |inbox: &_| Poster::new(inbox, &key_of, &replaced);
+        let (mailbox, entry) = match &self.node {
+            NodeBack::Own(node) => {
+                let (mailbox, membership) = node.post(names, capacity, overflow, poster)?;
+                (mailbox, Upcalls::own(membership))
+            }
+            NodeBack::Attached(engine) => {
+                let ring = self.subscribe_ring(engine, names)?;
+                let mailbox = Mailbox::new(1, capacity, overflow);
+                let posted = AttachedUpcalls::post(ring, poster(mailbox.first()))?;
+                (mailbox, Upcalls::attached(posted))
+            }
+        };
+        Ok(Latest::new(mailbox, replaced, entry))
     }
 
     /// Prepares to send to each group; publishers come in the order of the names.

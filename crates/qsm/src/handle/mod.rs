@@ -9,6 +9,7 @@ pub(crate) mod events;
 pub(crate) mod feed;
 pub(crate) mod follow;
 pub(crate) mod group;
+pub(crate) mod latest;
 pub(crate) mod names;
 pub(crate) mod node;
 pub(crate) mod observer;

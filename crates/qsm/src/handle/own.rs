@@ -22,12 +22,14 @@ use crate::handle::names::Names;
 use crate::handle::own_publisher::OwnPublisher;
 use crate::handle::subscription::{Entry, QueuedSubscription};
 use crate::handoff::command::{Command, FLUSHING, MessageQuestion};
+use crate::handoff::inbox::Inbox;
+use crate::handoff::latest::Turn;
 use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::{Capacity, Overflow};
 use crate::handoff::outlet::Outlet;
 use crate::handoff::received::{Delivery, Received};
 use crate::handoff::reply::Answer;
-use crate::handoff::sink::Sink;
+use crate::handoff::sink::{ForeignQueue, Sink};
 use crate::handoff::void::{Told, ToldUpto};
 use crate::runtime::engine::{Engine, Engines};
 use crate::shard::Share as CoreShare;
@@ -226,6 +228,24 @@ impl OwnNode {
             (share, sink)
         });
         self.cores.enter(names, shares)
+    }
+
+    /// Has messages written to an inbox of each core that has some of the groups.
+    pub(crate) fn post<Q: ForeignQueue + 'static>(
+        &self,
+        names: Vec<Arc<str>>,
+        capacity: Capacity,
+        overflow: Overflow,
+        make: impl Fn(&Arc<Inbox<Turn>>) -> Q,
+    ) -> Result<(Mailbox<Turn>, Membership), RequestError> {
+        let shares = self.cores.shards().split(&names);
+        let mailbox = Mailbox::new(shares.len(), capacity, overflow);
+        let inboxes = mailbox.inboxes();
+        let sinks: Vec<_> = inboxes
+            .map(|inbox| Sink::Foreign(Box::new(make(inbox))))
+            .collect();
+        let membership = self.cores.enter(names, shares.into_iter().zip(sinks))?;
+        Ok((mailbox, membership))
     }
 
     pub(crate) fn leave(&self, names: &[Arc<str>]) -> Result<(), RequestError> {

@@ -31,6 +31,12 @@ pub(crate) trait Item: Sized {
         false
     }
 
+    /// Makes what is read of it final, when it is taken out of the queue; returns its bytes, if they
+    /// were charged apart ([`Inbox::charge`](super::inbox::Inbox::charge)).
+    fn settle(&mut self) -> usize {
+        0
+    }
+
     /// Takes in a notice of what is missing next to what this one says, or returns it.
     fn join(&mut self, next: Self) -> Result<(), Self> {
         Err(next)

@@ -6,6 +6,7 @@ pub(crate) mod command;
 pub(crate) mod feed;
 pub(crate) mod gate;
 pub(crate) mod inbox;
+pub(crate) mod latest;
 pub(crate) mod mailbox;
 pub(crate) mod message;
 pub(crate) mod outlet;

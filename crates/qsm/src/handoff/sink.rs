@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::error::RecvError;
 use crate::handoff::inbox::{Inbox, Offered};
 use crate::handoff::message::MessageRef;
 use crate::handoff::received::{Delivery, Received};
@@ -16,7 +17,7 @@ pub(crate) enum Sink {
     Foreign(Box<dyn ForeignQueue>),
 }
 
-/// A queue whose reader is another process.
+/// A queue of another kind: its reader is another process, or wants the newest message of each key.
 pub(crate) trait ForeignQueue: Send {
     /// Writes a message, or drops it by the queue's policy.
     fn offer(&mut self, message: MessageRef<'_>) -> Offered;
@@ -29,6 +30,9 @@ pub(crate) trait ForeignQueue: Send {
 
     /// Wakes the reader if it sleeps. Once per turn of the core thread.
     fn wake(&self);
+
+    /// Tells the reader why no more will come, if it does not learn that otherwise.
+    fn close(&self, _why: RecvError) {}
 
     /// Bytes that wait to be read.
     fn queued_bytes(&self) -> usize;

@@ -124,9 +124,10 @@ impl<T: Item> Inbox<T> {
     }
 
     fn pop(&self) -> Option<Entry<T>> {
-        let entry = self.queue.pop()?;
+        let mut entry = self.queue.pop()?;
         self.messages.fetch_sub(1, Ordering::Relaxed);
-        self.bytes.fetch_sub(entry.bytes, Ordering::Relaxed);
+        let bytes = entry.bytes + entry.item.settle();
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         Some(entry)
     }
 }

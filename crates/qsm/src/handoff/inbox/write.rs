@@ -45,6 +45,26 @@ impl<T: Item> Inbox<T> {
         offered
     }
 
+    /// Counts bytes of an item that are not said when it is offered, before a reader may take it.
+    pub(crate) fn charge(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts them no longer.
+    pub(crate) fn refund(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Drops the oldest items until the others fit, after one has grown. The last one always does.
+    pub(crate) fn trim(&self) -> u64 {
+        let mut dropped = 0;
+        while self.messages() > 1 && self.memory(self.messages()) > self.capacity.bytes {
+            dropped += u64::from(self.drop_oldest());
+        }
+        self.dropped.fetch_add(dropped, Ordering::Relaxed);
+        dropped
+    }
+
     /// Adds a notice after what was offered so far; there is always room for it.
     pub(crate) fn tell(&self, notice: T) {
         if !self.is_over() {
@@ -67,8 +87,13 @@ impl<T: Item> Inbox<T> {
     /// An item larger than the whole queue fits when the queue is empty.
     fn fits(&self, bytes: usize) -> bool {
         let messages = self.messages();
-        let memory = self.bytes() + bytes + (messages + 1) * T::OVERHEAD;
+        let memory = self.memory(messages + 1) + bytes;
         messages == 0 || (messages < self.capacity.messages && memory <= self.capacity.bytes)
+    }
+
+    /// With so many items of these bytes.
+    fn memory(&self, messages: usize) -> usize {
+        self.bytes() + messages * T::OVERHEAD
     }
 
     /// True if there was one.

@@ -228,8 +228,11 @@ impl Routes {
     /// Ends all subscriptions.
     pub(super) fn close(&self, reason: &CloseReason) {
         for subscriber in self.subscribers.iter().flatten() {
-            if let Sink::Queue(inbox) = &subscriber.sink {
-                inbox.close(RecvError::Closed(reason.clone()));
+            let why = RecvError::Closed(reason.clone());
+            match &subscriber.sink {
+                Sink::Queue(inbox) => inbox.close(why),
+                Sink::Foreign(queue) => queue.close(why),
+                Sink::Upcall(_) => {}
             }
         }
     }
