@@ -37,6 +37,7 @@ mod commons;
 mod confirmations;
 mod departure;
 mod draft;
+mod factions;
 mod filters;
 mod groups;
 mod late;

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
-use qsm_proto::{Event, Instant, UnservedCause};
+use qsm_proto::send::SendStream;
+use qsm_proto::{Event, Instant, UnservedCause, nanoseconds};
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
 use crate::checkers::deafness::{Pair, is_filtered};
@@ -59,7 +60,7 @@ impl World {
 
     /// A member is live again: it has what was sent long before it said that it has caught up, as far
     /// as members that were live then can give it (R-VIEW-14). What nobody but its sender
-    /// has comes when that speaks.
+    /// has comes when that speaks, and what had been published then and not sent yet, when it is sent.
     pub(crate) fn judge_return(&self, host: usize, id: RegionId) -> Result<(), Violation> {
         let machine = self.engine.machine(host);
         let region = machine.and_then(|machine| machine.region(id));
@@ -73,38 +74,39 @@ impl World {
         let view = said.map_or(ViewNumber(0), |(view, _)| view);
         let asked = region.history().nearest(view);
         let ago = said.map_or(Duration::ZERO, |(_, at)| self.engine.since(host, at));
-        let long_before = LONG_BEFORE + ago;
-        let (now, history) = (self.engine.now(), &self.checkers.history);
+        let long_before = nanoseconds(LONG_BEFORE + ago);
+        let long_before = Instant(self.engine.now().0.saturating_sub(long_before));
+        let history = &self.checkers.history;
         for (sender, app) in self.apps.iter().enumerate() {
             let origin = app.origin.filter(|_| self.engine.is_running(sender));
-            let quiet = |origin| now.since(history.published_at(origin)) >= long_before;
             let was_away = |origin| {
                 let index = asked.index_of(origin);
                 index.is_some_and(|index| !asked.is_live(index))
             };
-            let owes = |origin: &Origin| *origin != me && quiet(*origin) && !was_away(*origin);
+            let owes = |origin: &Origin| *origin != me && !was_away(*origin);
             let Some(origin) = origin.filter(owes) else {
                 continue;
             };
             let theirs = self.engine.machine(sender).and_then(|one| one.region(id));
             let own = theirs.and_then(Region::own_stream);
-            let Some(own) = own.filter(|own| own.stable_upto() == own.highest()) else {
+            let sent = |own: &SendStream| self.checkers.sendings.upto(own.id(), long_before);
+            let sent = own.map(|own| (own.stable_upto(), sent(own)));
+            let Some((_, sent)) = sent.filter(|(stable, sent)| stable >= sent) else {
                 continue;
             };
             let Some(has) = region.stream(origin).map(ReceiveStream::contiguous) else {
                 continue;
             };
-            let mut lacks = has + 1..=own.highest();
+            let mut lacks = has + 1..=sent;
             let members = asked.live_members().iter();
             let others: Vec<Origin> = members.map(|member| member.origin).collect();
             let gives =
                 |at, member: &Origin| *member != me && self.can_give(*member, id, origin, at);
-            let owed = has < own.highest() && !history.may_lose(origin, me);
+            let owed = has < sent && !history.may_lose(origin, me);
             if owed && lacks.all(|at| others.iter().any(|member| gives(at, member))) {
                 let message = format!(
-                    "{me} is live again in region {id}, but has of {origin} only {has} of {}, sent \
-                     long before",
-                    own.highest()
+                    "{me} is live again in region {id}, but has of {origin} only {has} of {sent}, \
+                     sent long before"
                 );
                 return Err(Violation::new("flush", message));
             }

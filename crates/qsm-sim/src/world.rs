@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use qsm_proto::stats::Histogram;
 use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, mix};
 use qsm_wire::membership::{Answer, Role};
-use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
+use qsm_wire::{GroupId, NodeId, Origin, RegionId, StreamId, ViewNumber};
 
 use crate::checkers::{Arrival, Checkers, memory, pauses, views};
 use crate::clock::Clock;
@@ -405,8 +405,14 @@ impl World {
         for train in &outputs.data {
             let pace = &self.options.pace;
             self.checkers.rate.check(now, host, train, pace)?;
-            if let Some(sender) = self.apps[host].origin.filter(|_| !train.copy) {
-                self.stability.sent(now, sender, train.packets);
+            let Some(origin) = self.apps[host].origin else {
+                continue;
+            };
+            let channel = train.channel;
+            let stream = StreamId { origin, channel };
+            self.checkers.sendings.note(now, stream, train.last);
+            if !train.copy {
+                self.stability.sent(now, origin, train.packets);
             }
         }
         for said in &outputs.tokens {

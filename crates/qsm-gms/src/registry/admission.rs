@@ -5,6 +5,7 @@ use qsm_wire::membership::{GroupReport, Hello, Role};
 use qsm_wire::{ChannelId, GroupId, Incarnation, NodeId, Origin, RegionId};
 
 use super::command::{Admission, EndCause, TermStart, Updates};
+use super::factions::largest_faction;
 use super::life::Life;
 use super::request::refusal;
 use super::unreported::FormerLives;
@@ -56,8 +57,9 @@ impl Reports {
     /// What the hellos say together.
     ///
     /// Nodes of an older term were absent when the last service began: it has waited for them, or
-    /// they were dead. Dead are those of whose deaths others have been told (R046).
-    fn new(hellos: BTreeMap<NodeId, Hello>) -> Self {
+    /// they were dead. Dead are those of whose deaths others have been told (R046). Of those that
+    /// contradict each other most go on (R-MEM-6). Numbers of groups are below `groups_max`.
+    fn new(hellos: BTreeMap<NodeId, Hello>, groups_max: usize) -> Self {
         let all = hellos.values();
         let term = all.clone().map(|hello| hello.term).max().unwrap_or(0);
         let region_last = all.clone().map(|hello| hello.region_last).max();
@@ -80,7 +82,13 @@ impl Reports {
             present: present.collect(),
             dead: dead.clone(),
         };
-        let (resuming, fresh) = hellos.into_iter().partition(resumes);
+        let (resuming, mut fresh): (BTreeMap<NodeId, Hello>, BTreeMap<NodeId, Hello>) =
+            hellos.into_iter().partition(resumes);
+        let agreeing = largest_faction(&resuming, groups_max);
+        let agrees = |(node, _): &(NodeId, Hello)| agreeing.contains(node);
+        let (resuming, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            resuming.into_iter().partition(agrees);
+        fresh.extend(others);
         Self {
             term,
             region_last: region_last.unwrap_or_default(),
@@ -107,7 +115,7 @@ impl Registry {
         if self.term > 0 {
             return;
         }
-        let reports = Reports::new(hellos);
+        let reports = Reports::new(hellos, self.group_numbers_max());
         self.term = reports.term + 1;
         let resumed = reports.resuming.len();
         self.reserve(reports.region_last, reports.channel_last);

@@ -29,8 +29,8 @@ impl Registry {
     /// Builds the membership that a former service had from what its nodes report, and prepares
     /// a first batch that makes the views agree with it (R049: the service has no disk).
     ///
-    /// Groups and regions keep their numbers, channels and addresses. Of each region the newest
-    /// reported view counts. Its members who have not reported are away until they do, or gone
+    /// Groups and regions keep their numbers, channels and addresses: nobody who reports means something
+    /// else by them. Of each region the newest reported view counts. Its members who have not reported are away until they do, or gone
     /// (R-MEM-6); how many they are is returned. Senders that somebody names are waited for as long.
     pub(super) fn rebuild(
         &mut self,
@@ -111,7 +111,7 @@ impl Registry {
             let known = self.groups.find(&report.name);
             let known = known.filter(|known| report.group.is_none_or(|told| told == *known));
             let Some(group) = known else {
-                // Name or number contradict what others say, or it is new: as if entered now.
+                // It is new, or nobody knows its number: as if entered now.
                 let group = self.groups.intern(now, &report.name);
                 if node
                     .pending

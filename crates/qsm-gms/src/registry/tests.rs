@@ -6,6 +6,7 @@ mod relocation;
 mod reports;
 mod resumption;
 
+pub(super) use self::reports::{hello, region_of_node_0};
 use super::*;
 
 use qsm_proto::{Random, Seed};

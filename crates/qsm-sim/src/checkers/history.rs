@@ -44,8 +44,6 @@ pub(crate) struct Life {
     pub(crate) regions: BTreeMap<RegionId, Instant>,
     /// Nobody waits for it, as far as it knows.
     pub(crate) away: bool,
-    /// When it has published last.
-    published_at: Instant,
     /// Packets it was told it lost, by sender.
     pub(crate) lost_packets: BTreeMap<Origin, u64>,
 }
@@ -110,7 +108,6 @@ impl History {
             granted: BTreeMap::new(),
             regions: BTreeMap::new(),
             away: false,
-            published_at: Instant(0),
             lost_packets: BTreeMap::new(),
         });
     }
@@ -213,12 +210,6 @@ impl History {
         }
     }
 
-    /// When a sender has published last.
-    pub(crate) fn published_at(&self, sender: Origin) -> Instant {
-        self.life(sender)
-            .map_or(Instant(0), |life| life.published_at)
-    }
-
     /// The receiver, which was away, lacks packets that the sender has freed: it keeps no more than
     /// was configured.
     pub(crate) fn note_overrun(&mut self, sender: Origin, receiver: Origin) {
@@ -302,9 +293,6 @@ impl History {
     }
 
     pub(crate) fn publish(&mut self, sender: Origin, group: usize, now: Instant) {
-        if let Some(life) = self.lives.get_mut(&sender) {
-            life.published_at = now;
-        }
         self.sent
             .entry((sender, group))
             .or_default()

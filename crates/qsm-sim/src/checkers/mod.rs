@@ -46,6 +46,7 @@ pub(crate) mod pauses;
 pub(crate) mod planes;
 pub(crate) mod rate;
 pub(crate) mod retention;
+pub(crate) mod sendings;
 pub(crate) mod slowness;
 pub(crate) mod survivors;
 pub(crate) mod traffic;
@@ -64,6 +65,7 @@ use self::delays::Delays;
 use self::history::History;
 use self::liveness::Liveness;
 use self::rate::Rate;
+use self::sendings::Sendings;
 use self::slowness::Slowness;
 use self::watermarks::Watermarks;
 use crate::content::Sizes;
@@ -90,6 +92,7 @@ pub(crate) struct Checkers {
     pub(crate) delays: Delays,
     pub(crate) liveness: Liveness,
     pub(crate) rate: Rate,
+    pub(crate) sendings: Sendings,
     pub(crate) slowness: Slowness,
     pub(crate) watermarks: Watermarks,
     pub(crate) sizes: Sizes,
@@ -110,6 +113,7 @@ impl Checkers {
             delays: Delays::default(),
             liveness: Liveness::default(),
             rate: Rate::default(),
+            sendings: Sendings::default(),
             slowness: Slowness::default(),
             watermarks: Watermarks::default(),
             sizes,

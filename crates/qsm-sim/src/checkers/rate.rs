@@ -20,6 +20,8 @@ pub(crate) struct Train {
     /// Its destination.
     pub(crate) to: SocketAddr,
     pub(crate) packets: u64,
+    /// Number of the last one.
+    pub(crate) last: u64,
     /// By unicast, to a member that does not hear the multicast (R-REACH-4).
     pub(crate) copy: bool,
 }
@@ -30,10 +32,13 @@ impl Train {
         let mut packets = transmit.bytes.chunks(transmit.segment_bytes.max(1));
         let count = packets.len() as u64;
         let first = packets.next().filter(|_| transmit.reason == Reason::Data)?;
+        let last = packets.next_back().unwrap_or(first);
+        let last = Data::read_again(last)?.head;
         Some(Self {
-            channel: Data::read_again(first)?.head.channel,
+            channel: last.channel,
             to: transmit.to.address(),
             packets: count,
+            last: last.sequence,
             copy: Hop::peek(first) == Some(Hop::Copy),
         })
     }
@@ -111,6 +116,7 @@ mod tests {
                 channel: ChannelId(1),
                 to: SocketAddr::from(([239, 1, 1, 1], 1)),
                 packets,
+                last: packets,
                 copy: false,
             };
             (0..3000).try_for_each(|_| {

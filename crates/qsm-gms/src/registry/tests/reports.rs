@@ -3,7 +3,7 @@ use crate::registry::command::Updates;
 use crate::registry::unreported::FormerLives;
 
 /// A node in its first life that knows nothing.
-pub(super) fn hello() -> Hello {
+pub(in super::super) fn hello() -> Hello {
     Hello {
         name: String::new(),
         address: SocketAddr::from(([10, 0, 0, 1], 1)),
@@ -23,7 +23,7 @@ pub(super) fn hello() -> Hello {
 }
 
 /// What is said of a region whose only member is node 0.
-pub(super) fn region_of_node_0() -> RegionReport {
+pub(in super::super) fn region_of_node_0() -> RegionReport {
     let member = Member {
         origin: origin(0),
         address: SocketAddr::from(([10, 0, 0, 1], 1)),
@@ -113,6 +113,38 @@ fn a_role_that_others_know_to_be_granted_is_taken_up_although_its_node_has_not_h
     let batch = registry.batch(NOW);
     assert!(updates(&batch, 1).contains(&Update::Dead { origin }));
     assert!(updates(&batch, 0).is_empty());
+}
+
+// Rule R-MEM-6.
+#[test]
+fn of_nodes_that_two_services_have_numbered_groups_for_the_fewer_begin_new_lives() {
+    let said = |group, name: &str| GroupReport {
+        group: Some(GroupId(group)),
+        name: name.to_owned(),
+        role: Role::Subscriber,
+    };
+    let hellos = [["a", "b"], ["b", "a"], ["b", "a"]].map(|names| {
+        let [first, second] = names;
+        Hello {
+            groups: vec![said(0, first), said(1, second)],
+            ..hello()
+        }
+    });
+    let hellos = (0..).map(NodeId).zip(hellos).collect();
+    let mut registry = registry(25);
+    let mut updates = Updates::default();
+    registry.open_term(NOW, hellos, 0, &mut updates);
+    settle(&mut registry);
+    let admitted = updates.admitted.iter().map(|admission| admission.origin);
+    let admitted: Vec<NodeId> = admitted.map(|origin| origin.node).collect();
+    assert_eq!(admitted, [NodeId(0)]);
+    assert_eq!(registry.origin(NodeId(1)), Some(origin(1)));
+    assert_eq!(registry.groups.find("b"), Some(GroupId(0)));
+    let names = ["a", "b"].map(str::to_owned);
+    assert_eq!(
+        classes(&registry),
+        [(names.into(), [0, 1, 2].into())].into()
+    );
 }
 
 // Rule R-MEM-6.
