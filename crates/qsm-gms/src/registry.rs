@@ -49,6 +49,7 @@ mod request;
 mod resumption;
 mod rows;
 mod settling;
+mod stranded;
 #[cfg(test)]
 mod tests;
 mod transition;

@@ -5,6 +5,7 @@ mod merging;
 mod relocation;
 mod reports;
 mod resumption;
+mod stranded;
 
 use super::*;
 

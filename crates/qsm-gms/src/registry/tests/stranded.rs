@@ -1,0 +1,92 @@
+//! Nodes that a former service has moved to where nobody knows.
+
+use super::reports::hello;
+use super::*;
+use crate::registry::command::Command;
+
+const REGION: RegionId = RegionId(5);
+/// The view in which nodes 0 and 3 are leaving, which they have not heard of.
+const VIEW: ViewNumber = ViewNumber(10);
+
+fn report(view: ViewNumber, left: Option<ViewNumber>) -> RegionReport {
+    let members = [(0, left), (1, None), (2, None), (3, left)];
+    let members = members.map(|(node, left)| Member {
+        origin: origin(node),
+        address: SocketAddr::from(([10, 0, 0, u8::try_from(node).unwrap()], 1)),
+        joined: ViewNumber(2),
+        left,
+        away: None,
+    });
+    RegionReport {
+        region: REGION,
+        view,
+        channel: qsm_wire::ChannelId(6),
+        address: SocketAddr::from(([239, 192, 1, 1], 4484)),
+        members: members.to_vec(),
+        groups: Vec::new(),
+        merged: false,
+    }
+}
+
+fn hello_of(node: u64, report: RegionReport) -> Hello {
+    let address = report.members[usize::try_from(node).unwrap()].address;
+    let group = GroupReport {
+        group: Some(GroupId(3)),
+        name: "g3".to_owned(),
+        role: Role::Subscriber,
+    };
+    Hello {
+        name: format!("n{node}"),
+        address,
+        groups: vec![group],
+        regions: vec![report],
+        region_last: REGION,
+        channel_last: qsm_wire::ChannelId(6),
+        ..hello()
+    }
+}
+
+/// Node 0 or 3, by its own word.
+fn ignorant(node: u64) -> (NodeId, Hello) {
+    (NodeId(node), hello_of(node, report(ViewNumber(9), None)))
+}
+
+/// A service to which nodes 1 and 2 have reported that nodes 0 and 3 are leaving, and these too.
+fn opened(others: impl IntoIterator<Item = (NodeId, Hello)>) -> Registry {
+    let known = |node| (NodeId(node), hello_of(node, report(VIEW, Some(VIEW))));
+    let hellos = others.into_iter().chain([known(1), known(2)]).collect();
+    let mut registry = registry(40);
+    registry.apply(NOW, Command::Open { hellos, era: 3 });
+    registry.batch(NOW);
+    check(&registry);
+    registry
+}
+
+/// The region that nodes 0 and 3 are in instead of that one, of the same groups.
+fn shelter(registry: &Registry) -> RegionId {
+    let [node, other] = [0, 3].map(|node| &registry.nodes[&NodeId(node)]);
+    assert!(node.is_leaving(REGION) && other.is_leaving(REGION));
+    assert_eq!(node.home, other.home);
+    let shelter = node.home.unwrap();
+    assert_ne!(shelter, REGION);
+    let groups = |region| &registry.regions.get(region).unwrap().groups;
+    assert_eq!(groups(shelter), groups(REGION));
+    shelter
+}
+
+// Rule R-MEM-6.
+#[test]
+fn a_node_that_is_leaving_for_where_nobody_knows_is_elsewhere_until_it_may_come_back() {
+    let mut registry = opened([0, 3].map(ignorant));
+    let shelter = shelter(&registry);
+    assert!(!registry.has_changes(), "it is out of the region first");
+
+    for node in [0, 3] {
+        registry.drained(NodeId(node), REGION, VIEW);
+    }
+    settle(&mut registry);
+    for node in [0, 3] {
+        assert_eq!(registry.nodes[&NodeId(node)].home, Some(REGION));
+    }
+    assert!(registry.regions.get(shelter).is_none());
+}
