@@ -93,11 +93,15 @@ impl Registry {
     }
 
     /// Where a node has to be. One that is away stays where it is, whatever others do: it has to
-    /// catch up there, and of one that has not reported not all groups may be known.
+    /// catch up there, and of one that has not reported not all groups may be known; unless it would
+    /// get nothing of those that it has.
     fn places_to_be(&self, id: NodeId) -> Option<Places> {
         let node = self.nodes.get(&id)?;
         let asks = node.pending != PendingRoles::default();
-        let gone = node.unreported || node.absences.reason().is_some() && self.has_its_groups(node);
+        let gone = match node.unreported {
+            true => !self.is_stranded(id),
+            false => node.absences.reason().is_some() && self.has_its_groups(node),
+        };
         self.places(id).filter(|_| asks || !gone)
     }
 

@@ -1,5 +1,7 @@
 //! Nodes that a former service has moved to where nobody knows.
 
+use qsm_wire::membership::AwayReason;
+
 use super::reports::hello;
 use super::*;
 use crate::registry::command::Command;
@@ -89,4 +91,24 @@ fn a_node_that_is_leaving_for_where_nobody_knows_is_elsewhere_until_it_may_come_
         assert_eq!(registry.nodes[&NodeId(node)].home, Some(REGION));
     }
     assert!(registry.regions.get(shelter).is_none());
+}
+
+// Rule R-MEM-6.
+#[test]
+fn a_node_that_has_not_reported_is_elsewhere_too_and_stays_there_when_it_does() {
+    let mut registry = opened([]);
+    let unheard = shelter(&registry);
+    let members = &registry.regions.get(unheard).unwrap().members;
+    assert!(
+        members
+            .iter()
+            .all(|member| member.away == Some(AwayReason::Unreported))
+    );
+
+    let (node, hello) = ignorant(0);
+    let updates = registry.apply(NOW, Command::Greet { node, hello });
+    assert_eq!(updates.welcomed, [origin(0)]);
+    registry.batch(NOW);
+    check(&registry);
+    assert_eq!(shelter(&registry), unheard);
 }
