@@ -112,3 +112,26 @@ fn a_node_that_has_not_reported_is_elsewhere_too_and_stays_there_when_it_does() 
     check(&registry);
     assert_eq!(shelter(&registry), unheard);
 }
+
+// Rule R-MEM-6.
+#[test]
+fn a_departure_is_settled_although_nobody_has_to_be_told_anything_more() {
+    let mut registry = opened([0, 3].map(ignorant));
+    let batch = registry.batch;
+    (0..4).for_each(|node| registry.confirm(NodeId(node), batch));
+    let early = registry.batch(NOW);
+    assert_eq!(updates(&early, 0), [], "others may report yet");
+
+    let over = NOW.after(registry.gone_after);
+    registry.expire_unsettled(over);
+    let batch = registry.batch(over);
+    assert!(batch.updates.is_empty());
+    let all: BTreeSet<NodeId> = (0..4).map(NodeId).collect();
+    assert_eq!(batch.awaited, all);
+    for node in all {
+        registry.confirm(node, batch.number);
+    }
+    let batch = registry.batch(over);
+    let settled = |update: &Update| matches!(update, Update::Settled { view: VIEW, .. });
+    assert!(updates(&batch, 0).iter().any(settled));
+}
