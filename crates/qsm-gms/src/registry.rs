@@ -50,6 +50,7 @@ mod request;
 mod resumption;
 mod rows;
 mod settling;
+mod stranded;
 #[cfg(test)]
 mod tests;
 mod transition;

@@ -177,16 +177,24 @@ impl RegionTable {
 
     /// The region of exactly these groups.
     pub(crate) fn find(&self, signature: Signature, groups: &[GroupId]) -> Option<RegionId> {
+        self.find_where(signature, groups, |_| true)
+    }
+
+    /// A region of exactly these groups, of which this is so. There may be several where nodes of a
+    /// former service report them, or cannot be in the first one.
+    pub(crate) fn find_where(
+        &self,
+        signature: Signature,
+        groups: &[GroupId],
+        fits: impl Fn(RegionId) -> bool,
+    ) -> Option<RegionId> {
         let same = |id: &&RegionId| {
             self.regions
                 .get(id)
                 .is_some_and(|region| *region.groups == *groups)
         };
-        self.by_signature
-            .get(&signature)?
-            .iter()
-            .find(same)
-            .copied()
+        let mut all = self.by_signature.get(&signature)?.iter().filter(same);
+        all.find(|id| fits(**id)).copied()
     }
 
     /// A new region, its number never used before; and whether it shares its address. A private one

@@ -26,6 +26,9 @@ pub(crate) struct Batch {
     pub(crate) done: Vec<(NodeId, u32)>,
     /// Nodes that were away and are live again.
     pub(crate) back: Vec<Origin>,
+    /// Nodes of which it is waited for that they have all that they have been told, whether this batch
+    /// tells them anything or not.
+    pub(crate) awaited: BTreeSet<NodeId>,
 }
 
 impl Registry {
@@ -40,7 +43,7 @@ impl Registry {
         self.place(now, &mut draft);
         let views = self.make_views(now, &mut draft);
         while let Some(Work::AwaitView { region, view }) = self.work.next(Stage::Views) {
-            self.await_view(region, view);
+            self.await_view(region, view, &mut draft);
         }
         let concerned = self.inform(now, &mut draft, &views);
         self.tell_sources(concerned, &mut draft);
@@ -70,6 +73,7 @@ impl Registry {
             updates: updates.collect(),
             done: draft.done,
             back: draft.back,
+            awaited: draft.awaited,
         }
     }
 
@@ -314,10 +318,11 @@ impl Registry {
     }
 
     /// After a restart it is not known who has the views that marked members as leaving; all are
-    /// told of them now.
-    fn await_view(&mut self, id: RegionId, view: ViewNumber) {
+    /// told of them now, or have been.
+    fn await_view(&mut self, id: RegionId, view: ViewNumber, draft: &mut Draft) {
         if let Some(region) = self.regions.get(id) {
-            let audience = region.audience.keys().copied().collect();
+            let audience: BTreeSet<NodeId> = region.audience.keys().copied().collect();
+            draft.awaited.extend(&audience);
             let batch = self.batch;
             self.confirmations.open(id, view, batch, audience);
         }

@@ -61,6 +61,8 @@ pub(super) struct Draft {
     pub(super) done: Vec<(NodeId, u32)>,
     /// Nodes whose absence is over.
     pub(super) back: Vec<Origin>,
+    /// Nodes of which it is waited for that they have all that they have been told.
+    pub(super) awaited: BTreeSet<NodeId>,
 }
 
 impl Draft {

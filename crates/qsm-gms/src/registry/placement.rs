@@ -93,11 +93,15 @@ impl Registry {
     }
 
     /// Where a node has to be. One that is away stays where it is, whatever others do: it has to
-    /// catch up there, and of one that has not reported not all groups may be known.
+    /// catch up there, and of one that has not reported not all groups may be known; unless it would
+    /// get nothing of those that it has.
     fn places_to_be(&self, id: NodeId) -> Option<Places> {
         let node = self.nodes.get(&id)?;
         let asks = node.pending != PendingRoles::default();
-        let gone = node.unreported || node.absences.reason().is_some() && self.has_its_groups(node);
+        let gone = match node.unreported {
+            true => !self.is_stranded(id),
+            false => node.absences.reason().is_some() && self.has_its_groups(node),
+        };
         self.places(id).filter(|_| asks || !gone)
     }
 
@@ -244,37 +248,48 @@ impl Registry {
         }
     }
 
-    /// Moves one node, unless it is still on its way out of a region it wants to enter.
-    fn relocate(&mut self, now: Instant, step: Move, draft: &mut Draft) {
-        let (id, places) = (step.node, &step.places);
-        let home = self.found_home(places);
-        let commons = places.commons.iter();
-        let commons = commons.filter_map(|set| self.regions.find(set.signature, &set.groups));
-        let found: BTreeSet<RegionId> = home.into_iter().chain(commons).collect();
-        let Some(node) = self.nodes.get_mut(&id) else {
-            return;
-        };
-        if found.iter().any(|region| node.is_leaving(*region)) {
-            node.blocked = true;
+    /// Moves one node, unless it is still on its way out of a region it wants to enter: it stays where
+    /// it is until then, or is in others of the same groups if it would be nowhere.
+    fn relocate(&mut self, now: Instant, mut step: Move, draft: &mut Draft) {
+        let id = step.node;
+        let leaves = self
+            .found(&step.places)
+            .any(|region| self.leaves(id, region));
+        let stranded = leaves && self.is_stranded(id);
+        if let Some(node) = self.nodes.get_mut(&id) {
+            node.blocked |= leaves;
+        }
+        if leaves && !stranded {
             return;
         }
-        let present: BTreeSet<RegionId> = node.shared().collect();
-        for region in present.difference(&found) {
-            self.take_leave(now, id, *region, draft);
+        if stranded {
+            step.places = self.exact_places(id, step.places);
+        }
+        let found = self.open(id, &step.places);
+        let present = step.present.iter().copied();
+        for region in present.filter(|region| !found.contains(region)) {
+            self.take_leave(now, id, region, draft);
         }
         let home = self.enter_home(now, &step, draft);
-        let commons = places.commons.iter();
+        let commons = step.places.commons.iter();
         let commons = commons.map(|set| self.enter_common(now, &step, set, draft));
         let commons: BTreeSet<RegionId> = commons.collect();
         if let Some(node) = self.nodes.get_mut(&id) {
             (node.home, node.commons) = (home, commons);
         }
-        self.relocate_residue(now, id, places.private.as_ref(), draft);
+        self.relocate_residue(now, id, step.places.private.as_ref(), draft);
         self.carry_out(id, draft);
     }
 
+    /// The regions that there are of those that a node is to share.
+    fn found(&self, places: &Places) -> impl Iterator<Item = RegionId> {
+        let commons = places.commons.iter();
+        let commons = commons.filter_map(|set| self.regions.find(set.signature, &set.groups));
+        self.found_home(places).into_iter().chain(commons)
+    }
+
     /// The region that is to be a node's home, if there is one.
-    fn found_home(&self, places: &Places) -> Option<RegionId> {
+    pub(super) fn found_home(&self, places: &Places) -> Option<RegionId> {
         match places.cluster {
             Some(cluster) => self.clusters.region(cluster),
             None => {
@@ -288,7 +303,7 @@ impl Registry {
     /// this.
     fn enter_home(&mut self, now: Instant, step: &Move, draft: &mut Draft) -> Option<RegionId> {
         let (id, places, set) = (step.node, &step.places, &step.places.home);
-        let found = self.found_home(places);
+        let found = self.open_home(id, places);
         if let Some(home) = found.filter(|home| step.present.contains(home)) {
             if places.cluster.is_some() {
                 self.change_share(id, home, set, draft);
@@ -312,7 +327,7 @@ impl Registry {
         set: &GroupSet,
         draft: &mut Draft,
     ) -> RegionId {
-        let found = self.regions.find(set.signature, &set.groups);
+        let found = self.open_region(step.node, set);
         if let Some(region) = found.filter(|region| step.present.contains(region)) {
             return region;
         }

@@ -5,6 +5,7 @@ mod merging;
 mod relocation;
 mod reports;
 mod resumption;
+mod stranded;
 
 pub(super) use self::reports::{hello, region_of_node_0};
 use super::*;

@@ -117,20 +117,26 @@ impl Registry {
                 node.published = true;
             }
         }
-        if self.take_up_member(now, id, entry, signature) {
-            self.assume_groups(origin.node);
-        }
+        self.take_up_member(now, id, entry, signature);
+        self.assume_groups(origin.node);
         self.mark_inherited(now, id, origin, AwayReason::Unreported);
     }
 
-    /// A node has the groups of its regions, as far as these are known.
+    /// A node has the groups of its regions, as far as these are known. If it is leaving those that it
+    /// has shared, and nobody knows of another one, it may not know that either, and receive them still.
     pub(super) fn assume_groups(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get(&id) else {
             return;
         };
-        let regions = node.homes().filter_map(|home| self.regions.get(home));
+        let lost = node.is_lost();
+        let left = node.leaving().filter(|_| lost);
+        let regions = node.homes().chain(left);
+        let regions = regions.filter_map(|region| self.regions.get(region));
         let groups: BTreeSet<GroupId> = regions.flat_map(|region| region.groups.to_vec()).collect();
         let set = GroupSet::new(&self.key, groups);
+        if lost {
+            self.work.push(Work::Place { node: id });
+        }
         for group in set.groups.iter() {
             self.groups.hold(*group);
         }
@@ -145,16 +151,17 @@ impl Registry {
         }
     }
 
-    /// Members of a region that have not reported have these groups, if they are at home there.
+    /// Members of a region that have not reported have these groups, if they are nowhere else.
     fn assume_groups_in(&mut self, id: RegionId) {
         let Some(region) = self.regions.get(id) else {
             return;
         };
-        let active = region.members.iter().filter(|member| !member.leaving());
-        let members: Vec<NodeId> = active.map(|member| member.origin.node).collect();
+        let members = region.members.iter();
+        let members: Vec<NodeId> = members.map(|member| member.origin.node).collect();
         for member in members {
             let node = self.nodes.get(&member);
-            if node.is_some_and(|node| node.unreported && node.is_at_home(id)) {
+            let there = |node: &Node| node.is_at_home(id) || node.is_lost();
+            if node.is_some_and(|node| node.unreported && there(node)) {
                 self.assume_groups(member);
             }
         }
@@ -269,6 +276,11 @@ impl Registry {
 }
 
 impl Node {
+    /// It shares no region that it is not leaving.
+    fn is_lost(&self) -> bool {
+        self.home.is_none() && self.leaving().next().is_some()
+    }
+
     /// The groups that it has in a region, by its own word: all, if it has not divided them.
     pub(super) fn groups_in(&self, region: RegionId) -> GroupSet {
         let said = self.reported.groups.get(&region).cloned();

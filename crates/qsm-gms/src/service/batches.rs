@@ -38,6 +38,9 @@ impl Service {
             }
             self.clients.note_batch(node, batch.number);
         }
+        for node in batch.awaited {
+            self.clients.note_batch(node, batch.number);
+        }
         for origin in batch.back {
             let name = self.registry.name(origin.node);
             self.event(ServiceEvent::Back { origin, name });

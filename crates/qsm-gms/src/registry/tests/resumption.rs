@@ -280,6 +280,14 @@ fn a_node_that_this_service_knows_goes_on_after_it_was_with_another_one() {
     let updates = greet(&mut registry, 2, back);
     assert!(goes_on(&updates, 2));
     settle(&mut registry);
+    // As long as it is away it is beside the others, since it was leaving their region.
+    assert_ne!(registry.nodes[&node].home, Some(REGION));
+    let member_of: Vec<RegionId> = registry.nodes[&node].member_of().collect();
+    for region in member_of {
+        let view = registry.regions.get(region).unwrap().view;
+        registry.request(NOW, node, ToService::CaughtUp { region, view });
+    }
+    settle(&mut registry);
     let nodes = |name: &str| classes(&registry)[&BTreeSet::from([name.to_owned()])].clone();
     assert_eq!(nodes("g3"), (0..4).collect());
     assert_eq!(nodes("g70"), [2].into());
