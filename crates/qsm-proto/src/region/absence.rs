@@ -126,6 +126,16 @@ impl Absence {
         }
     }
 
+    /// Follows a new view: who is no live member any more will not answer. If nobody else has yet to,
+    /// all begins again.
+    fn wait_only_for(&mut self, now: Instant, is_live: impl Fn(Origin) -> bool) {
+        let before = self.silent.len();
+        self.silent.retain(|origin| is_live(*origin));
+        if before > 0 && self.silent.is_empty() {
+            self.enter(ReturnStep::Pausing, now);
+        }
+    }
+
     fn note(&mut self, slot: &SummarySlot) {
         if self.extents.len() < EXTENTS_MAX {
             let highest = self.extents.entry(slot.origin).or_default();
@@ -140,7 +150,13 @@ impl RegionCx<'_> {
     pub(super) fn follow_absence(&mut self, returned: bool) {
         let now = self.node.now;
         let region = self.region.id();
-        match (self.region.history.away(), &self.region.absence) {
+        match (self.region.history.away(), &mut self.region.absence) {
+            (Some(_), Some(absence)) => {
+                let view = self.region.history.newest();
+                absence.wait_only_for(now, |origin| {
+                    view.index_of(origin).is_some_and(|at| view.is_live(at))
+                });
+            }
             (Some(reason), None) => {
                 let since = self.membership.silent_since(now).unwrap_or(now);
                 self.region.absence = Some(Absence::new(now, since));
@@ -151,7 +167,7 @@ impl RegionCx<'_> {
                 self.region.absence = None;
                 self.node.events.push(Event::Back { region, away });
             }
-            _ => {}
+            (None, None) => {}
         }
         self.retain_for_others(returned);
     }
@@ -460,4 +476,41 @@ fn credible_marks(slot: &SummarySlot) -> Option<StreamMarks> {
         stable_upto: slot.stable_upto,
         cached_upto: slot.cached_upto,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use qsm_wire::{Incarnation, NodeId};
+
+    use super::*;
+
+    fn member(node: u64) -> Origin {
+        Origin {
+            node: NodeId(node),
+            incarnation: Incarnation(1),
+        }
+    }
+
+    // Rule R-VIEW-14.
+    #[test]
+    fn begins_again_when_all_that_have_yet_to_answer_are_live_no_more() {
+        let mut absence = Absence::new(Instant(0), Instant(0));
+        absence.silent = vec![member(1), member(2)];
+        absence.enter(ReturnStep::Asking(1), Instant(100));
+        absence.wait_only_for(Instant(1), |origin| origin != member(1));
+        let waits = (absence.step, absence.due, absence.silent.as_slice());
+        assert_eq!(
+            waits,
+            (ReturnStep::Asking(1), Instant(100), &[member(2)][..])
+        );
+        absence.wait_only_for(Instant(2), |_| false);
+        assert_eq!(
+            (absence.step, absence.due),
+            (ReturnStep::Pausing, Instant(2))
+        );
+        // Who waits for no answer is not hurried.
+        absence.enter(ReturnStep::Repairing, Instant(200));
+        absence.wait_only_for(Instant(3), |_| false);
+        assert_eq!(absence.due, Instant(200));
+    }
 }

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Doubt costs nothing and is frequent: the last packet of a stream may be lost, which is one sign
-//! and no more. When signs go on a question settles it, since its answer comes both ways: by
+//! and no more. When signs go on, or one tells of three packets and nothing comes for half a second, a
+//! question settles it, since its answer comes both ways: by
 //! multicast, which says that the speaker is heard, and by unicast, which counts against it only if
 //! the multicast does not come.
 
@@ -32,6 +33,9 @@ const DOUBT: Duration = Duration::from_millis(150);
 /// Signs that a speaker has spoken, without anything of it, until it is asked. A lost packet alone
 /// makes no question.
 const SIGNS: u32 = 3;
+/// Silence of a sender of which [`SIGNS`] packets or more have not come, after which it is asked
+/// although signs are fewer: what it has sent may have been repaired, and be stable, at once.
+const LONG_DOUBT: Duration = Duration::from_millis(500);
 /// Pause between two questions to a speaker in doubt, and between signs that count.
 const ASK: Duration = Duration::from_millis(40);
 /// Pause between two answers by multicast; shorter than that between questions, so that each
@@ -116,6 +120,15 @@ struct Speaker {
     answered_at: Instant,
 }
 
+/// A sign that a speaker has spoken.
+#[derive(Debug, Clone, Copy)]
+struct Sign {
+    /// Highest packet that has come from itself.
+    arrived: u64,
+    /// Packets by which its stream goes further; 0 of a leader.
+    unheard: u64,
+}
+
 /// The picture of the [module](self) has these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
@@ -144,19 +157,21 @@ impl Speaker {
         }
     }
 
-    /// Another sign that it has spoken, while packets up to `arrived` have come from itself.
-    fn note_sign(&mut self, now: Instant, arrived: u64) {
+    /// Another sign that it has spoken.
+    fn note_sign(&mut self, now: Instant, sign: Sign) {
         if self.step != Step::Doubted {
             return;
         }
-        if arrived > self.arrived {
-            *self = Self::new(now, arrived);
+        if sign.arrived > self.arrived {
+            *self = Self::new(now, sign.arrived);
         } else if now.since(self.sign_at) >= ASK {
             self.sign_at = now;
             self.signs += 1;
         }
         if self.signs >= SIGNS {
             self.due = self.since.after(DOUBT).max(now);
+        } else if sign.unheard >= u64::from(SIGNS) {
+            self.due = self.due.min(now.after(LONG_DOUBT));
         }
     }
 
@@ -226,11 +241,11 @@ impl Earshot {
         speakers.chain(listeners).fold(Instant::NEVER, Instant::min)
     }
 
-    fn doubt(&mut self, now: Instant, speaker: Origin, arrived: u64) {
+    fn doubt(&mut self, now: Instant, speaker: Origin, sign: Sign) {
         if self.speakers.len() < REMEMBERED {
-            let fresh = || Speaker::new(now, arrived);
+            let fresh = || Speaker::new(now, sign.arrived);
             let speaker = self.speakers.entry(speaker).or_insert_with(fresh);
-            speaker.note_sign(now, arrived);
+            speaker.note_sign(now, sign);
         }
     }
 
@@ -264,8 +279,11 @@ impl RegionCx<'_> {
         let stream = self.region.streams.get(&sender);
         let unheard = stream.filter(|stream| stream.unheard() > 0 && !stream.sender_dead());
         if let Some(stream) = unheard.filter(|_| self.looks()) {
-            let arrived = stream.arrived();
-            self.doubt(sender, arrived);
+            let sign = Sign {
+                arrived: stream.arrived(),
+                unheard: stream.unheard(),
+            };
+            self.doubt(sender, sign);
         }
     }
 
@@ -277,8 +295,11 @@ impl RegionCx<'_> {
         let (heard_of, heard) = self.region.earshot.round;
         let heard = heard_of == leader && heard >= round;
         if leader != self.node.origin && !heard && self.looks() {
-            let arrived = self.region.arrived_of(leader);
-            self.doubt(leader, arrived);
+            let sign = Sign {
+                arrived: self.region.arrived_of(leader),
+                unheard: 0,
+            };
+            self.doubt(leader, sign);
             for slot in token.slots() {
                 self.doubt_sender(slot.head.origin);
             }
@@ -302,10 +323,10 @@ impl RegionCx<'_> {
         }
     }
 
-    fn doubt(&mut self, speaker: Origin, arrived: u64) {
+    fn doubt(&mut self, speaker: Origin, sign: Sign) {
         let (now, listens) = (self.node.now, self.node.config.multicast);
         let earshot = &mut self.region.earshot;
-        earshot.doubt(now, speaker, arrived);
+        earshot.doubt(now, speaker, sign);
         if let Some(speaker) = earshot.speakers.get_mut(&speaker).filter(|_| !listens) {
             // It will not be heard.
             speaker.due = speaker.due.min(now);
@@ -727,27 +748,48 @@ mod tests {
         assert!(is_news(16, 3, u32::MAX), "long after");
     }
 
+    /// Signs at these milliseconds, while packets up to `arrived` have come and `unheard` more were
+    /// sent; when there is something to do after them.
+    fn signs(earshot: &mut Earshot, milliseconds: &[u64], arrived: u64, unheard: u64) -> Instant {
+        for ms in milliseconds {
+            let sign = Sign { arrived, unheard };
+            earshot.doubt(Instant(ms * 1_000_000), SPEAKER, sign);
+        }
+        earshot.due()
+    }
+
     // Rule R-REACH-1.
     #[test]
     fn who_is_heard_is_in_doubt_no_longer() {
         let mut earshot = Earshot::default();
-        let signs = |earshot: &mut Earshot, milliseconds: &[u64], arrived| {
-            for ms in milliseconds {
-                earshot.doubt(Instant(ms * 1_000_000), SPEAKER, arrived);
-            }
-            earshot.due()
-        };
         // Signs of one moment are one.
-        assert_eq!(signs(&mut earshot, &[0, 1, 39, 40, 41], 3), Instant::NEVER);
+        let at_once = signs(&mut earshot, &[0, 1, 39, 40, 41], 3, 1);
+        assert_eq!(at_once, Instant::NEVER);
         let due = Instant(0).after(DOUBT);
-        assert_eq!(signs(&mut earshot, &[80, 120], 3), due);
+        assert_eq!(signs(&mut earshot, &[80, 120], 3, 1), due);
         earshot.hear(at(1), SPEAKER);
         assert_eq!(earshot.due(), Instant::NEVER);
         // So is what comes from itself.
-        assert_eq!(signs(&mut earshot, &[2000, 2100], 3), Instant::NEVER);
-        assert_eq!(signs(&mut earshot, &[2200, 2300], 4), Instant::NEVER);
+        assert_eq!(signs(&mut earshot, &[2000, 2100], 3, 1), Instant::NEVER);
+        assert_eq!(signs(&mut earshot, &[2200, 2300], 4, 1), Instant::NEVER);
         let late = Instant(2_900_000_000);
-        assert_eq!(signs(&mut earshot, &[2900], 4), late);
+        assert_eq!(signs(&mut earshot, &[2900], 4, 1), late);
+    }
+
+    // Rule R-REACH-1.
+    #[test]
+    fn one_sign_of_three_packets_is_enough_after_half_a_second() {
+        let mut earshot = Earshot::default();
+        assert_eq!(signs(&mut earshot, &[0], 3, 2), Instant::NEVER);
+        let due = Instant(100_000_000).after(LONG_DOUBT);
+        assert_eq!(signs(&mut earshot, &[100], 3, 3), due);
+        // What comes after it does not put it off.
+        assert_eq!(signs(&mut earshot, &[101], 3, 4), due);
+        // Something has come from itself.
+        assert_eq!(signs(&mut earshot, &[102], 5, 2), Instant::NEVER);
+        assert_eq!(signs(&mut earshot, &[103], 5, 3), Instant(603_000_000));
+        earshot.hear(at(0), SPEAKER);
+        assert_eq!(earshot.due(), Instant::NEVER);
     }
 
     // Rule R-REACH-3.
