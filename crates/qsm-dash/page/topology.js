@@ -45,11 +45,13 @@ export class Topology {
     if (this.width === 0) return;
     const blocks = blocksOf(model);
     const shape = blocks.map((block) => `${block.key}:${block.keys.join(",")}`).join(";");
-    if (shape !== this.shape) {
+    const drawn = shape === this.shape;
+    if (!drawn) {
       this.shape = shape;
       this.lay(blocks);
     }
     this.paint();
+    if (!drawn) this.join();
   }
 
   lay(blocks) {
@@ -153,6 +155,13 @@ export class Topology {
   // Marks what an explanation tells of: { name, regions, publishers, copies }; null: nothing.
   mark(marks) {
     this.marks = marks && { ...marks, copies: new Set(marks.copies) };
+    this.join();
+    if (this.model) this.paint();
+  }
+
+  // Joins publishers with the regions that they are marked with.
+  join() {
+    const { marks } = this;
     this.svg.classList.toggle("marked", Boolean(marks?.regions.length));
     this.paths?.replaceChildren();
     for (const [region, hub] of this.hubs ?? []) {
@@ -164,7 +173,6 @@ export class Topology {
         this.paths.append(svg("line", { class: "send", x1: dot.x, y1: dot.y, x2: hub.cx, y2: hub.cy }));
       }
     }
-    if (this.model) this.paint();
   }
 
   dotOf(target) {

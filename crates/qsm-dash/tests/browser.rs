@@ -64,6 +64,10 @@ fn what_is_wrong_is_on_top_and_a_click_explains_it() {
     assert_eq!(browser.text("#panel h2 bdi"), "node-007");
     // The node that sends is joined with the channel of its region.
     browser.wait("document.querySelectorAll('#picture .send').length === 1");
+    // So it is in a picture of another width, as when the panel opens.
+    browser.value("document.querySelector('#picture .send').id = 'before'");
+    browser.value("document.querySelector('#picture').parentElement.style.width = '500px'");
+    browser.wait("document.querySelectorAll('#picture .send:not(#before)').length === 1");
     assert_eq!(browser.errors, [""; 0]);
 }
 
