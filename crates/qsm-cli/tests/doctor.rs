@@ -324,7 +324,7 @@ fn alone(id: &str, verdict: &str) -> BTreeMap<String, String> {
     BTreeMap::from([(id.to_owned(), verdict.to_owned())])
 }
 
-/// What `ip` says of the interface, and the setting of the kernel that a fault changes.
+/// Commands that show the interface, and the setting of the kernel that a fault changes.
 const STATE: &str = "ip -j link show eth0 | tr -d '[:space:]'; \
                      cat /proc/sys/net/ipv4/conf/eth0/rp_filter";
 

@@ -13,7 +13,7 @@ use super::aim::{GroupSet, Places};
 use super::{Node, Registry};
 
 impl Registry {
-    /// Whether a node is on its way out of a region.
+    /// True of a node that is on its way out of a region.
     pub(super) fn leaves(&self, id: NodeId, region: RegionId) -> bool {
         let node = self.nodes.get(&id);
         node.is_some_and(|node| node.is_leaving(region))
@@ -45,7 +45,7 @@ impl Registry {
             .collect()
     }
 
-    /// Whether a node would get nothing of one of its groups as long as it stays where it is.
+    /// True of a node that would get nothing of one of its groups as long as it stays where it is.
     pub(super) fn is_stranded(&self, id: NodeId) -> bool {
         let unserved = |node: &Node| {
             let mut groups = node.groups.iter();

@@ -7,7 +7,7 @@ use qsm_wire::StreamId;
 /// Packets that leave in one such time count as having left at its end.
 const SLOT: Duration = Duration::from_millis(100);
 
-/// How far streams went at each time. Packets that wait at their sender, for whatever reason, do not
+/// Extent of streams at each time. Packets that wait at their sender, for whatever reason, do not
 /// exist yet (R-TOK-5): nobody can have caught up with them.
 #[derive(Debug, Default)]
 pub(crate) struct Sendings {

@@ -56,7 +56,7 @@ pub struct RegionRow {
     pub view: ViewNumber,
     /// Its channel's multicast address; of a private region its member's (R-VIEW-15).
     pub address: SocketAddr,
-    /// Who its members are.
+    /// The nodes that it has.
     pub kind: RegionKind,
     /// Groups its members share.
     pub groups: u32,

@@ -17,7 +17,7 @@ use crate::handoff::received::Received;
 /// read in the order in which they began to wait; numbers of a sender's messages need not ascend
 /// across keys, those of one key do.
 ///
-/// What is missing ([`Received::Lost`] and others) is told in its place among those that wait. Any
+/// Missing messages ([`Received::Lost`] and others) are told in their place among those that wait. Any
 /// number of threads may read; each message goes to one of them. Dropping it leaves the groups.
 ///
 /// ```

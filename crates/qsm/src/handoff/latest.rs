@@ -31,7 +31,7 @@ const SLOTS_LEAST: usize = 1024;
 /// The message of a key that waits, if one does.
 type Slot = AtomicCell<Option<Box<Message>>>;
 
-/// What a reader of the newest messages takes.
+/// A turn of the queue, as a reader of the newest messages takes it.
 pub(crate) enum Turn {
     /// Of a key, while it waits.
     Slot(Arc<Slot>),
