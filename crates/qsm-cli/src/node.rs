@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use qsm::{Builder, Embedded, Flushed, Node, RequestError};
+use qsm::{Builder, Cloning, Embedded, Flushed, Node, RequestError};
 use qsm_console::failure::Failure;
 use qsm_console::log::Note;
 use qsm_console::loopback;
@@ -41,11 +41,19 @@ pub(crate) fn start_own(
     more: impl Fn(Builder) -> Builder,
 ) -> Result<Node, Failure> {
     let node = options.start(embedded, more)?;
+    let Ok(report) = node.io_report() else {
+        return Ok(node);
+    };
     let unasked = options.network.interface.is_empty();
-    if let Some(report) = node.io_report().ok().filter(|_| unasked)
-        && let Some(line) = loopback::warning(&report.interface)
-    {
+    if let Some(line) = loopback::warning(&report.interface).filter(|_| unasked) {
         Note::warn("loopback", &line).say();
+    }
+    let mut strategies = report.strategies().into_iter();
+    if let Cloning::Refused(_) = report.cloning
+        && let Some(refused) = strategies.find(|one| one.name == Cloning::NAME)
+    {
+        let line = format!("copies go one by one: {}", refused.reason);
+        Note::warn("not-cloned", &line).say();
     }
     Ok(node)
 }

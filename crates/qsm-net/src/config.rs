@@ -46,6 +46,10 @@ pub struct PortConfig {
     pub loopback: bool,
     /// Whether to use trains.
     pub offload: Offload,
+    /// Copies for many receivers are cloned inside the kernel, where it allows that; see
+    /// [`IoReport::cloning`](crate::IoReport::cloning) for what came of it. Clones leave behind the back of this host's
+    /// firewall.
+    pub clone_copies: bool,
     /// How long to look at the device's queue before waiting for its interrupt; `None` leaves that to the system. See
     /// [`IoReport::busy_poll`](crate::IoReport::busy_poll) for what came of it.
     pub busy_poll: Option<Duration>,
@@ -65,6 +69,7 @@ impl PortConfig {
             ttl: TTL_DEFAULT,
             loopback: true,
             offload: Offload::Auto,
+            clone_copies: false,
             busy_poll: None,
             fault: None,
         }

@@ -49,6 +49,8 @@ qsm_metrics::metrics! {
         calls: counter(calls),
         /// Messages sent of more than one datagram (UDP GSO).
         trains: counter(messages),
+        /// Copies of a train for one receiver that were cloned inside the kernel.
+        cloned: counter(messages),
         /// Errors, by kind.
         errors: group(SendErrorCounters),
     }

@@ -53,6 +53,7 @@ mod busy_poll;
 mod changes;
 mod clock;
 mod config;
+mod copier;
 mod counters;
 mod error;
 mod fault;
@@ -84,6 +85,7 @@ pub use clock::{monotonic_nanos, process_cpu_time};
 pub use config::{
     Offload, PortConfig, RECEIVE_BUFFER_DEFAULT_BYTES, SEND_BUFFER_DEFAULT_BYTES, TTL_DEFAULT,
 };
+pub use copier::Cloning;
 pub use counters::{FaultCounters, PortCounters, ReceiveCounters, SendCounters, SendErrorCounters};
 pub use error::{GROUPS_MAX, PortError, SendError, SendFailure, Sent};
 pub use fault::FaultConfig;

@@ -11,6 +11,7 @@ use crate::address::{self, Family};
 use crate::busy_poll::BusyPoll;
 use crate::changes::Changes;
 use crate::config::{Offload, PortConfig};
+use crate::copier::{Cloning, Copier};
 use crate::counters::PortCounters;
 use crate::error::{GROUPS_MAX, PortError, SendError, Sent};
 use crate::fault::Injector;
@@ -49,6 +50,8 @@ pub struct Port {
     poller: Poller,
     ring: Ring,
     transmitter: Transmitter,
+    copier: Option<Copier>,
+    cloning: Cloning,
     injector: Option<Injector>,
     busy_poll: Option<BusyPoll>,
     /// Word of the kernel about interfaces, if it can be had.
@@ -88,6 +91,8 @@ impl Port {
             poller,
             ring: Ring::new(),
             transmitter: Transmitter::new(gso, &config.interface),
+            copier: None,
+            cloning: Cloning::NotAsked,
             injector: config.fault.map(Injector::new),
             busy_poll,
             changes: None,
@@ -98,6 +103,7 @@ impl Port {
             config,
         };
         port.watch_changes();
+        port.open_copier();
         Ok(port)
     }
 
@@ -308,6 +314,50 @@ impl Port {
         result
     }
 
+    pub(crate) fn clones_copies(&self) -> bool {
+        self.copier.is_some()
+    }
+
+    /// Takes those off the list whom a clone has left for, if there are clones.
+    pub(crate) fn clone_copies(
+        &mut self,
+        left: &mut Vec<SocketAddr>,
+        bytes: &[u8],
+        segment_bytes: usize,
+    ) {
+        let fits = self.transmitter.sends_trains_of(segment_bytes);
+        let (Some(copier), Ok(segment)) = (&mut self.copier, u16::try_from(segment_bytes)) else {
+            return;
+        };
+        if !fits || left.len() < 2 || bytes.is_empty() {
+            return;
+        }
+        let all = left.len();
+        let missed = copier.send(left, bytes, segment).to_vec();
+        *left = missed;
+        let counters = &mut self.counters.sent;
+        let gone = (all - left.len()) as u64;
+        counters.calls += 1;
+        counters.cloned = copier.cloned();
+        counters.datagrams += gone * bytes.len().div_ceil(segment_bytes) as u64;
+        counters.bytes += gone * bytes.len() as u64;
+    }
+
+    /// Opens what clones copies, if that is asked for; or notes why it cannot be had.
+    fn open_copier(&mut self) {
+        if !self.config.clone_copies {
+            return;
+        }
+        // The former one has the address.
+        self.copier = None;
+        let opened = Copier::open(self.unicast.fd(), self.unicast.address);
+        self.cloning = match &opened {
+            Ok(copier) => Cloning::By(copier.device()),
+            Err(reason) => Cloning::Refused(reason.clone()),
+        };
+        self.copier = opened.ok();
+    }
+
     /// An address at which nobody listens, as its host has answered to something sent there: the process that had it is
     /// gone, while its host lives (ICMP and `ICMPv6`, "port unreachable"). Each is named once until it refuses again; at
     /// most 64 wait to be asked for, the newest. [`receive`](Self::receive) takes them from the kernel, and a
@@ -362,6 +412,7 @@ impl Port {
             receive_buffer_granted: self.receive_buffer_granted(),
             send_buffer_asked: self.config.send_buffer_bytes,
             send_buffer_granted: self.unicast.send_buffer(),
+            cloning: self.cloning.clone(),
             busy_poll: self.busy_poll,
             groups: self.groups().count(),
             memberships_max: report::memberships_max(self.config.interface.family()),

@@ -282,6 +282,42 @@ impl Ports {
         }
     }
 
+    /// Whether the kernel clones copies for many ([`PortConfig::clone_copies`]).
+    #[must_use]
+    pub fn clones_copies(&self) -> bool {
+        self.second.is_none() && self.first.clones_copies()
+    }
+
+    /// As [`Ports::send`], to several hosts, of whom those stay in the list who wait for room in the send buffer. With
+    /// [`PortConfig::clone_copies`], and one network, the kernel is given the bytes once. Returns the bytes that left, over
+    /// all.
+    ///
+    /// # Errors
+    /// [`SendError`], the first one; others were sent to nevertheless.
+    pub fn send_copies(
+        &mut self,
+        left: &mut Vec<SocketAddr>,
+        bytes: &[u8],
+        segment_bytes: usize,
+    ) -> Result<usize, SendError> {
+        let all = left.len();
+        if self.second.is_none() {
+            self.first.clone_copies(left, bytes, segment_bytes);
+        }
+        let mut sent = (all - left.len()) * bytes.len();
+        let mut failure = Ok(());
+        while let Some(to) = left.last() {
+            match self.send(*to, bytes, segment_bytes) {
+                Ok(one) => sent += one.bytes,
+                // The whole train goes once more: what came already is known by its number.
+                Err(SendError::WouldBlock { .. }) => break,
+                Err(error) => failure = failure.and(Err(error)),
+            }
+            left.pop();
+        }
+        failure.map(|()| sent)
+    }
+
     /// As [`Port::take_refusal`], of both networks: by the address on the first one, where [`Ports::learn`] was told of it.
     pub fn take_refusal(&mut self) -> Option<SocketAddr> {
         self.first.take_refusal().or_else(|| {

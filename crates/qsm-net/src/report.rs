@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use crate::address::Family;
 use crate::busy_poll::BusyPoll;
+use crate::copier::Cloning;
 use crate::interface::Interface;
 use crate::send::Gso;
 use crate::strategy::{self, Strategy};
@@ -30,6 +31,8 @@ pub struct IoReport {
     pub send_buffer_asked: usize,
     /// Send buffer granted.
     pub send_buffer_granted: usize,
+    /// Whether copies for many receivers are cloned inside the kernel.
+    pub cloning: Cloning,
     /// Busy polling, if it was asked for.
     pub busy_poll: Option<BusyPoll>,
     /// Groups joined.

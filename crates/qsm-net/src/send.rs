@@ -100,6 +100,12 @@ impl Transmitter {
         };
     }
 
+    /// Whether datagrams of so many bytes leave in trains.
+    pub(crate) fn sends_trains_of(&self, segment_bytes: usize) -> bool {
+        let packet_bytes = segment_bytes + self.family.header_bytes();
+        self.gso == Gso::On && packet_bytes <= self.mtu
+    }
+
     pub(crate) fn send(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -119,9 +125,7 @@ impl Transmitter {
             return Err(SendError::OtherFamily { to });
         }
         let name = Raw::new(to, self.interface);
-        let packet_bytes = segment_bytes + self.family.header_bytes();
-        let trains = self.gso == Gso::On && packet_bytes <= self.mtu;
-        let mut cut = if trains {
+        let mut cut = if self.sends_trains_of(segment_bytes) {
             Cut::train(segment_bytes, self.family)
         } else {
             Cut::single(segment_bytes)

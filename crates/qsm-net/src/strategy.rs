@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::busy_poll::BusyPoll;
+use crate::copier::Cloning;
 use crate::receive;
 use crate::report::IoReport;
 use crate::send::{self, Gso};
@@ -48,6 +49,7 @@ pub(crate) fn of(report: &IoReport) -> Vec<Strategy> {
         batches(),
         receive_buffer(report),
         send_buffer(report),
+        copies(report),
         busy_poll(report),
     ]
 }
@@ -118,6 +120,23 @@ fn send_buffer(report: &IoReport) -> Strategy {
             "{granted} bytes, {asked} were asked for; allow it with `sysctl -w net.core.wmem_max={asked}`"
         ),
     )
+}
+
+fn copies(report: &IoReport) -> Strategy {
+    const NAME: &str = Cloning::NAME;
+    match &report.cloning {
+        Cloning::NotAsked => Strategy::unused(NAME, "not asked for"),
+        Cloning::By(device) => Strategy::used(
+            NAME,
+            format!("from {device}, behind the back of this host's firewall"),
+        ),
+        Cloning::Refused(reason) => Strategy::unused(
+            NAME,
+            format!(
+                "{reason}; it takes the capabilities CAP_NET_ADMIN and CAP_BPF, and /dev/net/tun"
+            ),
+        ),
+    }
 }
 
 fn busy_poll(report: &IoReport) -> Strategy {
@@ -201,6 +220,18 @@ mod tests {
         let asked = report.send_buffer_asked;
         let remedy = format!("`sysctl -w net.core.wmem_max={asked}`");
         assert!(line(&report, "send buffer").contains(&remedy));
+    }
+
+    #[test]
+    fn clones_that_cannot_be_had_say_what_they_take() {
+        let mut report = report();
+        assert_eq!(
+            line(&report, Cloning::NAME),
+            "copies cloned in the kernel: no, not asked for"
+        );
+        report.cloning = Cloning::Refused("no device: Operation not permitted".to_owned());
+        let line = line(&report, Cloning::NAME);
+        assert!(line.contains("no, no device") && line.contains("CAP_NET_ADMIN"));
     }
 
     #[test]

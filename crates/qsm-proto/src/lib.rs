@@ -68,7 +68,7 @@ pub mod view;
 pub use channel::{Destination, Path};
 pub use config::{Config, ConfigError, Introduction, Limits, Pace, Recovery};
 pub use damage::{Damage, DamageLog};
-pub use endpoint::Endpoint;
+pub use endpoint::{CopiesLeft, Endpoint};
 pub use event::{
     Deafness, Deliver, Delivery, Event, Events, MessageRange, Miss, PublishError, UnconfirmedCause,
     UnservedCause,

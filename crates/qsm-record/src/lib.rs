@@ -52,7 +52,7 @@ pub use recorded::{Recorded, RecordedPublication};
 pub use recording::Recording;
 pub use setup::Setup;
 
-pub use qsm_proto::{Deliver, Delivery, Destination, Instant, Miss, Transmit};
+pub use qsm_proto::{CopiesLeft, Deliver, Delivery, Destination, Instant, Miss, Transmit};
 
 /// The format of the files; those of other numbers are not read.
 pub const FORMAT: u16 = 1;

@@ -4,7 +4,9 @@ use core::ops::Deref;
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use qsm_proto::{Datagram, Deliver, Endpoint, Event, Instant, Publication, PublishError, Transmit};
+use qsm_proto::{
+    CopiesLeft, Datagram, Deliver, Endpoint, Event, Instant, Publication, PublishError, Transmit,
+};
 use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
 
@@ -110,6 +112,15 @@ impl Recorded {
             journal.done();
         }
         transmit
+    }
+
+    /// As [`Endpoint::poll_copies`]; none while it is recorded: then each is polled for by itself.
+    #[inline]
+    pub fn poll_copies(&mut self) -> Option<CopiesLeft<'_>> {
+        match self.journal {
+            None => self.endpoint.poll_copies(),
+            Some(_) => None,
+        }
     }
 
     /// As [`Endpoint::poll_event`].

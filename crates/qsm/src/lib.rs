@@ -122,9 +122,9 @@ pub use qsm_metrics as metrics;
 
 pub use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceEvent, ServiceStats};
 pub use qsm_net::{
-    Affinity, BusyPoll, Family, FaultConfig, FaultCounters, Interface, InterfaceError, IoReport,
-    Offload, PortCounters, PortError, ReceiveCounters, SendCounters, SendErrorCounters, Strategy,
-    ThreadError, ThreadReport, choose_interface, interfaces,
+    Affinity, BusyPoll, Cloning, Family, FaultConfig, FaultCounters, Interface, InterfaceError,
+    IoReport, Offload, PortCounters, PortError, ReceiveCounters, SendCounters, SendErrorCounters,
+    Strategy, ThreadError, ThreadReport, choose_interface, interfaces,
 };
 pub use qsm_proto::account::{
     GapAccount, GroupAccount, MemberAccount, MessageAccount, MessageStream, Parts, Reached,

@@ -41,6 +41,10 @@ pub struct NodeOptions {
     /// them; 0: nothing is kept [default: 64M]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub retention: Option<usize>,
+    /// Have the kernel clone what goes to many receivers by unicast, where it allows that (capabilities
+    /// CAP_NET_ADMIN and CAP_BPF); clones do not pass this host's firewall
+    #[arg(long)]
+    pub clone_copies: bool,
     /// Let checksums cover messages too, not headers and control alone
     #[arg(long)]
     pub payload_checksums: bool,
@@ -212,7 +216,7 @@ impl NodeOptions {
     }
 
     fn sockets(&self) -> qsm::NetworkOptions {
-        let mut sockets = self.network.sockets();
+        let mut sockets = self.network.sockets().clone_copies(self.clone_copies);
         let zone = self.service.as_ref().and_then(ServicePlace::zone);
         if let Some(zone) = zone.filter(|_| self.network.interface.is_empty()) {
             sockets = sockets.interface(zone);

@@ -61,6 +61,7 @@ impl Port {
         }
         self.transmitter.follow(&interface);
         self.config.interface = interface;
+        self.open_copier();
         Ok(())
     }
 

@@ -7,6 +7,17 @@ use qsm_wire::{Hop, Kind};
 
 use crate::{Destination, Reason, Stats, Transmit};
 
+/// Copies of one train that are still to be sent, each as a [`Transmit`] of its own would be.
+#[derive(Debug)]
+pub struct CopiesLeft<'a> {
+    /// Where to. Who has got it is taken off the list; who stays is polled for again.
+    pub to: &'a mut Vec<SocketAddr>,
+    /// One or more datagrams, end to end.
+    pub bytes: &'a [u8],
+    /// Length of each datagram but the last.
+    pub segment_bytes: usize,
+}
+
 /// A train that is being copied, and those to whom it is still to go. Rules R-REACH-4, R-REACH-6.
 #[derive(Debug)]
 pub(super) struct Copies {
@@ -28,11 +39,19 @@ impl Copies {
 
     /// Copies of a train that is leaving go to these next. Answers to those who ask whether multicast
     /// reaches them are not copied: each of these has one by unicast.
-    pub(super) fn begin(&mut self, original: &Transmit<'_>, to: impl Iterator<Item = SocketAddr>) {
+    pub(super) fn begin(
+        &mut self,
+        original: &Transmit<'_>,
+        to: impl Iterator<Item = SocketAddr>,
+        stats: &mut Stats,
+    ) {
         if Kind::peek(original.bytes) == Some(Kind::ReachReply) {
             return;
         }
+        let before = self.to.len();
         self.to.extend(to);
+        let packets = original.bytes.len().div_ceil(original.segment_bytes.max(1));
+        stats.copies_sent += ((self.to.len() - before) * packets) as u64;
         self.segment_bytes = original.segment_bytes.max(1);
         self.reason = original.reason;
         self.bytes.clear();
@@ -49,10 +68,18 @@ impl Copies {
         self.to.is_empty()
     }
 
+    /// All that are still to go, for who has one call for many receivers.
+    pub(super) fn left(&mut self) -> Option<CopiesLeft<'_>> {
+        (!self.to.is_empty()).then_some(CopiesLeft {
+            to: &mut self.to,
+            bytes: &self.bytes,
+            segment_bytes: self.segment_bytes,
+        })
+    }
+
     /// The next copy.
-    pub(super) fn poll(&mut self, stats: &mut Stats) -> Option<Transmit<'_>> {
+    pub(super) fn poll(&mut self) -> Option<Transmit<'_>> {
         let to = Destination::Node(self.to.pop()?);
-        stats.copies_sent += self.bytes.len().div_ceil(self.segment_bytes) as u64;
         Some(Transmit {
             to,
             bytes: &self.bytes,

@@ -15,6 +15,7 @@ use qsm_wire::{
 };
 
 use self::copies::Copies;
+pub use self::copies::CopiesLeft;
 use crate::closing::Closing;
 use crate::former::FormerPositions;
 use crate::group_rates::GroupCounts;
@@ -162,11 +163,20 @@ impl Endpoint {
         let now = self.advance(now);
         // Tokens and repairs for one node do not wait until all copies have left.
         if !self.copies.is_empty() && !self.node.outbox.is_unicast() {
-            return self.copies.poll(&mut self.node.stats);
+            return self.copies.poll();
         }
         match self.node.outbox.is_empty() {
             true => self.poll_data(now),
             false => self.poll_outbox(),
+        }
+    }
+
+    /// The copies of what left last that are still to go, at once, for who sends to many by one call; `None`:
+    /// something else goes first, or nothing is to be copied.
+    pub fn poll_copies(&mut self) -> Option<CopiesLeft<'_>> {
+        match self.node.outbox.is_unicast() {
+            true => None,
+            false => self.copies.left(),
         }
     }
 
@@ -177,12 +187,12 @@ impl Endpoint {
         stats.control_sent += u64::from(transmit.reason != Reason::Repair);
         let (to, table) = (transmit.to.address(), &self.regions.table);
         if transmit.to.is_group() && !multicast {
-            self.copies.begin(&transmit, table.others_at(to, me));
+            self.copies.begin(&transmit, table.others_at(to, me), stats);
             if !self.copies.is_empty() {
-                return self.copies.poll(stats);
+                return self.copies.poll();
             }
         } else if transmit.to.is_group() && self.node.copied > 0 {
-            self.copies.begin(&transmit, table.recipients_at(to));
+            self.copies.begin(&transmit, table.recipients_at(to), stats);
         }
         Some(transmit)
     }
@@ -218,14 +228,15 @@ impl Endpoint {
         };
         if once {
             if !recipients.is_empty() {
-                self.copies.begin(&transmit, recipients.addresses());
+                let to = recipients.addresses();
+                self.copies.begin(&transmit, to, &mut self.node.stats);
             }
             return Some(transmit);
         }
-        self.copies.begin(&transmit, others);
+        self.copies.begin(&transmit, others, &mut self.node.stats);
         match self.copies.is_empty() {
             true => Some(transmit),
-            false => self.copies.poll(&mut self.node.stats),
+            false => self.copies.poll(),
         }
     }
 

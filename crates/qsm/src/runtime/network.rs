@@ -106,6 +106,7 @@ pub struct NetworkOptions {
     pub(crate) loopback: bool,
     pub(crate) multicast: bool,
     pub(crate) offload: Offload,
+    pub(crate) clone_copies: bool,
     pub(crate) busy_poll: Option<Duration>,
     pub(crate) fault: Option<FaultConfig>,
 }
@@ -122,6 +123,7 @@ impl Default for NetworkOptions {
             loopback: true,
             multicast: true,
             offload: Offload::Auto,
+            clone_copies: false,
             busy_poll: None,
             fault: None,
         }
@@ -211,6 +213,15 @@ impl NetworkOptions {
     /// Lets trains of datagrams cross the kernel whole, or one by one.
     pub fn offload(mut self, offload: Offload) -> Self {
         self.offload = offload;
+        self
+    }
+
+    /// Has the kernel clone what goes to many receivers by unicast (where there is no multicast, or some do not hear it):
+    /// it is given each train once. This takes the capabilities `CAP_NET_ADMIN` and `CAP_BPF` at the start, and one network;
+    /// where it cannot be had, the node goes on without, and [`Node::io_report`](crate::Node::io_report) says why. Clones
+    /// do not pass this host's firewall.
+    pub fn clone_copies(mut self, clone_copies: bool) -> Self {
+        self.clone_copies = clone_copies;
         self
     }
 
@@ -327,6 +338,7 @@ impl NetworkOptions {
             ttl: self.ttl,
             loopback: self.loopback,
             offload: self.offload,
+            clone_copies: self.clone_copies,
             busy_poll: self.busy_poll,
             fault: self.fault,
             ..PortConfig::new(interface)

@@ -4,7 +4,7 @@
 use std::time;
 
 use qsm_net::{Ports, SendError, Sent};
-use qsm_proto::{Destination, Instant, Transmit};
+use qsm_proto::{CopiesLeft, Destination, Instant, Transmit};
 use qsm_record::Recorded;
 
 use crate::runtime::tap::{Direction, Tap, Tapped};
@@ -18,6 +18,8 @@ const TRAINS_PER_TURN: usize = 64;
 pub(crate) struct Transmitter {
     held: Vec<u8>,
     held_for: Option<(Destination, usize)>,
+    /// Copies wait for room in the send buffer where they were polled.
+    copies_wait: bool,
     more: bool,
     stats: RuntimeStats,
     tap: Option<Tap>,
@@ -26,11 +28,20 @@ pub(crate) struct Transmitter {
 /// Something that has datagrams to send.
 pub(crate) trait Poll {
     fn poll(&mut self, now: Instant) -> Option<Transmit<'_>>;
+
+    /// Copies of what was polled last, at once.
+    fn copies(&mut self) -> Option<CopiesLeft<'_>> {
+        None
+    }
 }
 
 impl Poll for Recorded {
     fn poll(&mut self, now: Instant) -> Option<Transmit<'_>> {
         self.poll_transmit(now)
+    }
+
+    fn copies(&mut self) -> Option<CopiesLeft<'_>> {
+        self.poll_copies()
     }
 }
 
@@ -48,10 +59,20 @@ impl Transmitter {
     pub(crate) fn run(&mut self, now: Instant, from: &mut impl Poll, port: &mut Ports) -> usize {
         let mut taken = 0;
         self.more = true;
-        if !self.send_held(port) {
+        if !self.send_held(port) || self.copies_wait && !port.writable() {
             return taken;
         }
+        self.copies_wait = false;
         for _ in 0..TRAINS_PER_TURN {
+            if port.clones_copies()
+                && let Some(copies) = from.copies()
+            {
+                taken += self.send_copies(copies, port);
+                if self.copies_wait {
+                    break;
+                }
+                continue;
+            }
             let Some(transmit) = from.poll(now) else {
                 self.more = false;
                 break;
@@ -73,6 +94,32 @@ impl Transmitter {
             }
         }
         taken
+    }
+
+    /// Sends copies to many at once; returns the bytes that the kernel took. Those that it had no room for stay where
+    /// they are.
+    fn send_copies(&mut self, copies: CopiesLeft<'_>, port: &mut Ports) -> usize {
+        let CopiesLeft {
+            to,
+            bytes,
+            segment_bytes,
+        } = copies;
+        let before = self
+            .tap
+            .is_some()
+            .then(|| (time::Instant::now(), to.clone()));
+        let result = port.send_copies(to, bytes, segment_bytes);
+        self.copies_wait = !to.is_empty();
+        self.stats.send_blocked += u64::from(self.copies_wait);
+        if let (Some(tap), Some((at, asked))) = (&self.tap, before) {
+            for peer in asked.iter().filter(|peer| !to.contains(peer)) {
+                show(tap, at, Destination::Node(*peer), bytes, segment_bytes);
+            }
+        }
+        result.unwrap_or_else(|_| {
+            self.stats.send_failed += 1;
+            0
+        })
     }
 
     /// Whether there may be more to send now, or when the socket has room.
@@ -123,14 +170,19 @@ fn hand_over(
         Err(error) => error.sent().bytes,
     };
     if sent > 0 {
-        tap.tell(Tapped {
-            at,
-            direction: Direction::Sent,
-            peer: to.address(),
-            group: to.is_group().then_some(to.address()),
-            bytes: &bytes[..sent],
-            segment_bytes,
-        });
+        show(tap, at, to, &bytes[..sent], segment_bytes);
     }
     result
+}
+
+/// Shows a train that has left.
+fn show(tap: &Tap, at: time::Instant, to: Destination, bytes: &[u8], segment_bytes: usize) {
+    tap.tell(Tapped {
+        at,
+        direction: Direction::Sent,
+        peer: to.address(),
+        group: to.is_group().then_some(to.address()),
+        bytes,
+        segment_bytes,
+    });
 }
