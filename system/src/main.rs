@@ -86,6 +86,9 @@ struct Arguments {
     /// Send everything by unicast, and listen to no multicast.
     #[arg(long)]
     no_multicast: bool,
+    /// Have the kernel clone what is sent by unicast to many.
+    #[arg(long)]
+    clone_copies: bool,
     /// Be the membership service instead of a node.
     #[arg(long)]
     serve: bool,
@@ -189,7 +192,9 @@ impl Diary {
 }
 
 fn network(arguments: &Arguments) -> NetworkOptions {
-    let mut network = NetworkOptions::new().interfaces(&arguments.interface);
+    let mut network = NetworkOptions::new()
+        .interfaces(&arguments.interface)
+        .clone_copies(arguments.clone_copies);
     if arguments.ip == 6 {
         network = network.family(Family::V6);
     }

@@ -15,6 +15,8 @@ pub enum Transport {
     Ipv6,
     /// No multicast passes between hosts, and everything goes by unicast.
     NoMulticast,
+    /// The same, and the kernel clones it for all receivers.
+    Clones,
     /// Addresses of regions are source-specific.
     SourceSpecific,
     /// All hosts are on two networks.
@@ -27,10 +29,11 @@ pub enum Transport {
 
 impl Transport {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Ipv4,
         Self::Ipv6,
         Self::NoMulticast,
+        Self::Clones,
         Self::SourceSpecific,
         Self::TwoNetworks,
         Self::Cores,
@@ -44,6 +47,7 @@ impl Transport {
             Self::Ipv4 => "ipv4",
             Self::Ipv6 => "ipv6",
             Self::NoMulticast => "no-multicast",
+            Self::Clones => "clones",
             Self::SourceSpecific => "ssm",
             Self::TwoNetworks => "two-networks",
             Self::Cores => "cores",
@@ -64,16 +68,19 @@ impl Transport {
         match self {
             Self::Ipv6 => Lab::with_ipv6(),
             Self::TwoNetworks => Lab::new()?.and_second_network(),
-            Self::Ipv4 | Self::NoMulticast | Self::SourceSpecific | Self::Cores | Self::Engine => {
-                Lab::new()
-            }
+            Self::Ipv4
+            | Self::NoMulticast
+            | Self::Clones
+            | Self::SourceSpecific
+            | Self::Cores
+            | Self::Engine => Lab::new(),
         }
     }
 
     /// Changes what hosts of the lab get.
     pub(crate) fn prepare(self, lab: &Lab, hosts: &[HostId]) -> Result<(), LabError> {
         match self {
-            Self::NoMulticast => filter_multicast(lab, hosts, true),
+            Self::NoMulticast | Self::Clones => filter_multicast(lab, hosts, true),
             _ => Ok(()),
         }
     }
@@ -93,6 +100,7 @@ impl Transport {
         match self {
             Self::Ipv6 => command.arg("--ip=6"),
             Self::NoMulticast => command.arg("--no-multicast"),
+            Self::Clones => command.args(["--no-multicast", "--clone-copies"]),
             Self::SourceSpecific => command.arg("--source-specific"),
             Self::Cores => command.args(["--cores", "2"]),
             Self::Ipv4 | Self::TwoNetworks | Self::Engine => command,

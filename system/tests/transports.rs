@@ -68,6 +68,7 @@ macro_rules! transports {
 transports! {
     ipv6: Ipv6,
     no_multicast: NoMulticast,
+    clones: Clones,
     source_specific: SourceSpecific,
     two_networks: TwoNetworks,
     two_cores: Cores,

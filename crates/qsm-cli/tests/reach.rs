@@ -200,15 +200,22 @@ fn where_no_multicast_passes_all_receivers_are_named() {
     }
 }
 
-/// Three receivers that print all of these numbers, and a publisher of them, at [`RATE`] and the pace at
-/// which the first receiver prints. `step` is called with each number that it has printed. `multicast`: that of
-/// the second receiver and of the publisher, and that of the others.
+/// What publisher and receivers have written.
+struct Published {
+    publisher: Output,
+    receivers: Vec<Output>,
+}
+
+/// Three receivers that print all of these numbers, and a publisher of them, with these options, at [`RATE`]
+/// and the pace at which the first receiver prints. `step` is called with each number that it has printed.
+/// `multicast`: that of the second receiver and of the publisher, and that of the others.
 fn publish_numbers(
     stage: &Stage,
     count: usize,
     multicast: [&str; 2],
+    options: &[&str],
     mut step: impl FnMut(usize),
-) -> Vec<Output> {
+) -> Published {
     let (_gms, _said) = stage.start_service();
     let until = count.to_string();
     let words = |of| {
@@ -235,8 +242,10 @@ fn publish_numbers(
         multicast[0],
         "--rate",
         RATE,
+        "--stats",
+        "json",
     ];
-    let mut publisher = stage.start_node(4, &words);
+    let mut publisher = stage.start_node(4, &[&words, options].concat());
     let mut stdin = publisher.0.stdin.take().unwrap();
     let printed = Lines::of_stdout(&mut first.0);
     let others = others.map(|sub| thread::spawn(|| sub.output()));
@@ -254,10 +263,20 @@ fn publish_numbers(
         }
     }
     drop(stdin);
-    let published = publisher.output();
-    assert!(published.status.success(), "{published:?}");
+    let publisher = publisher.output();
+    assert!(publisher.status.success(), "{publisher:?}");
     let others = others.into_iter().map(|other| other.join().unwrap());
-    others.collect()
+    Published {
+        publisher,
+        receivers: others.collect(),
+    }
+}
+
+/// What a command counted.
+fn stats(output: &Output) -> Value {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let stats = said.lines().find(|line| line.starts_with('{')).unwrap();
+    serde_json::from_str(stats).unwrap()
 }
 
 /// Each number once and in order, and the receiver's counter of copies.
@@ -266,10 +285,9 @@ fn copies_of(output: &Output, count: usize) -> u64 {
     let printed = String::from_utf8_lossy(&output.stdout);
     let numbers = (1..=count).map(|number| number.to_string());
     assert!(printed.lines().eq(numbers), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let stats = said.lines().find(|line| line.starts_with('{')).unwrap();
-    let stats: Value = serde_json::from_str(stats).unwrap();
-    stats["protocol"]["copies_received"].as_u64().unwrap()
+    stats(output)["protocol"]["copies_received"]
+        .as_u64()
+        .unwrap()
 }
 
 // Rules R-REACH-4, R-REACH-5.
@@ -277,13 +295,13 @@ fn copies_of(output: &Output, count: usize) -> u64 {
 fn a_receiver_that_multicast_reaches_for_a_part_of_the_time_misses_and_doubles_nothing() {
     const COUNT: usize = 30_000;
     let Some(stage) = Stage::new(5) else { return };
-    let outputs = publish_numbers(&stage, COUNT, ["asm", "asm"], |number| match number {
+    let published = publish_numbers(&stage, COUNT, ["asm", "asm"], &[], |number| match number {
         5_000 => stage.filter(2, true),
         25_000 => stage.filter(2, false),
         _ => {}
     });
-    assert!(copies_of(&outputs[0], COUNT) > 0);
-    assert_eq!(copies_of(&outputs[1], COUNT), 0);
+    assert!(copies_of(&published.receivers[0], COUNT) > 0);
+    assert_eq!(copies_of(&published.receivers[1], COUNT), 0);
 }
 
 // Rules R-REACH-2, R-REACH-4.
@@ -292,7 +310,8 @@ fn where_no_multicast_passes_everything_arrives_by_copies() {
     const COUNT: usize = 10_000;
     let Some(stage) = Stage::new(5) else { return };
     (0..5).for_each(|host| stage.filter(host, true));
-    for output in publish_numbers(&stage, COUNT, ["asm", "asm"], |_| {}) {
+    let published = publish_numbers(&stage, COUNT, ["asm", "asm"], &[], |_| {});
+    for output in published.receivers {
         assert!(copies_of(&output, COUNT) > 0);
     }
 }
@@ -303,7 +322,8 @@ fn nodes_without_multicast_get_everything_and_doubt_nobody() {
     const COUNT: usize = 20_000;
     let Some(stage) = Stage::new(5) else { return };
     (0..5).for_each(|host| stage.filter(host, true));
-    for output in publish_numbers(&stage, COUNT, ["none", "none"], |_| {}) {
+    let published = publish_numbers(&stage, COUNT, ["none", "none"], &[], |_| {});
+    for output in published.receivers {
         assert!(copies_of(&output, COUNT) > 0);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!said.contains("DEAF"), "{said}");
@@ -312,10 +332,26 @@ fn nodes_without_multicast_get_everything_and_doubt_nobody() {
 
 // Rule R-REACH-6.
 #[test]
+fn copies_that_the_kernel_clones_get_everything_to_everybody() {
+    const COUNT: usize = 20_000;
+    let Some(stage) = Stage::new(5) else { return };
+    (0..5).for_each(|host| stage.filter(host, true));
+    let clones = ["--clone-copies"];
+    let published = publish_numbers(&stage, COUNT, ["none", "none"], &clones, |_| {});
+    for output in published.receivers {
+        assert!(copies_of(&output, COUNT) > 0);
+    }
+    let cloned = &stats(&published.publisher)["port"]["sent_cloned"];
+    assert!(cloned.as_u64().unwrap() > 0, "{:?}", published.publisher);
+}
+
+// Rule R-REACH-6.
+#[test]
 fn nodes_with_multicast_and_without_are_in_one_cluster() {
     const COUNT: usize = 10_000;
     let Some(stage) = Stage::new(5) else { return };
-    for output in publish_numbers(&stage, COUNT, ["none", "asm"], |_| {}) {
+    let published = publish_numbers(&stage, COUNT, ["none", "asm"], &[], |_| {});
+    for output in published.receivers {
         assert!(copies_of(&output, COUNT) > 0);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!said.contains("DEAF"), "{said}");

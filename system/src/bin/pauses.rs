@@ -39,7 +39,7 @@ struct Arguments {
     /// two undisturbed times differ.
     #[arg(long, value_delimiter = ',', default_value = "pause,blackout")]
     faults: Vec<String>,
-    /// Transports: ipv4, ipv6, ssm, two-networks, cores, engine.
+    /// Transports: ipv4, ipv6, no-multicast, clones, ssm, two-networks, cores, engine.
     #[arg(long, value_delimiter = ',', default_value = "ipv4")]
     transport: Vec<String>,
     /// Lengths of the fault, seconds.
