@@ -399,7 +399,8 @@ impl RegionCx<'_> {
     fn look_at(&mut self, origin: Origin) {
         let now = self.node.now;
         let arrived = self.region.arrived_of(origin);
-        let speaks = self.region.speaks(origin);
+        // A node that has left does not listen any more.
+        let speaks = self.region.speaks(origin) && self.looks();
         let objects = self.node.meter.objects(now);
         let old = self.node.backlog.age(now) >= SLEPT;
         let Some(speaker) = self.region.earshot.speakers.get_mut(&origin) else {
