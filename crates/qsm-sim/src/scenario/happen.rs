@@ -13,13 +13,15 @@ pub(super) enum Happens {
     Churn(Churn),
 }
 
-const VERBS: [(&str, Verb); 17] = [
+const VERBS: [(&str, Verb); 19] = [
     ("crash", Verb::Crash),
     ("restart", Verb::Restart),
     ("close", Verb::Close),
     ("freeze", Verb::Freeze),
     ("sleep", Verb::Sleep),
     ("slow", Verb::Slow),
+    ("full", Verb::Full),
+    ("read", Verb::Read),
     ("split", Verb::Split),
     ("cut", Verb::Cut),
     ("heal", Verb::Heal),
@@ -41,6 +43,8 @@ enum Verb {
     Freeze,
     Sleep,
     Slow,
+    Full,
+    Read,
     Split,
     Cut,
     Heal,
@@ -81,6 +85,12 @@ pub(super) fn happens(words: &mut Words<'_>, options: &SimOptions) -> Result<Hap
             host: words.host(nodes)?,
             per_datagram: words.time("time per datagram")?,
             time: words.time("for how long")?,
+        },
+        Verb::Full => Fault::Full {
+            host: words.host(nodes)?,
+        },
+        Verb::Read => Fault::Read {
+            host: words.host(nodes)?,
         },
         Verb::Split => split(words.hosts("from", nodes)?, words.hosts("", nodes)?, true),
         Verb::Cut => split(words.hosts("to", nodes)?, words.hosts("", nodes)?, false),
