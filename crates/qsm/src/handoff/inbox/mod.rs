@@ -3,10 +3,13 @@
 //! The core thread writes, application threads read: a file for each.
 
 mod read;
+mod room;
 mod write;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+
+use self::room::Room;
 
 use crossbeam_queue::SegQueue;
 
@@ -78,6 +81,8 @@ pub(crate) struct Inbox<T> {
     overflow: Overflow,
     dropped: AtomicU64,
     closed: OnceLock<RecvError>,
+    /// Used by [`Overflow::Hold`] alone.
+    room: Room,
     readership: Arc<Readership>,
 }
 
@@ -98,6 +103,7 @@ impl<T: Item> Inbox<T> {
             overflow,
             dropped: AtomicU64::new(0),
             closed: OnceLock::new(),
+            room: Room::default(),
             readership,
         }
     }
@@ -128,6 +134,9 @@ impl<T: Item> Inbox<T> {
         self.messages.fetch_sub(1, Ordering::Relaxed);
         let bytes = entry.bytes + entry.item.settle();
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if self.overflow == Overflow::Hold {
+            self.tell_room();
+        }
         Some(entry)
     }
 }
