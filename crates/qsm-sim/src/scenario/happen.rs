@@ -86,12 +86,8 @@ pub(super) fn happens(words: &mut Words<'_>, options: &SimOptions) -> Result<Hap
             per_datagram: words.time("time per datagram")?,
             time: words.time("for how long")?,
         },
-        Verb::Full => Fault::Full {
-            host: words.host(nodes)?,
-        },
-        Verb::Read => Fault::Read {
-            host: words.host(nodes)?,
-        },
+        Verb::Full => application(words, nodes, false)?,
+        Verb::Read => application(words, nodes, true)?,
         Verb::Split => split(words.hosts("from", nodes)?, words.hosts("", nodes)?, true),
         Verb::Cut => split(words.hosts("to", nodes)?, words.hosts("", nodes)?, false),
         Verb::Heal => Fault::Heal,
@@ -140,6 +136,15 @@ fn obstruction(
 ) -> Result<(Duration, Vec<usize>, Vec<usize>), Wrong> {
     let time = words.time("for how long")?;
     Ok((time, words.hosts("to", nodes)?, words.hosts("", nodes)?))
+}
+
+/// An application reads no more, or again.
+fn application(words: &mut Words<'_>, nodes: usize, reads: bool) -> Result<Fault, Wrong> {
+    let host = words.host(nodes)?;
+    Ok(match reads {
+        true => Fault::Read { host },
+        false => Fault::Full { host },
+    })
 }
 
 fn split(from: Vec<usize>, to: Vec<usize>, both_ways: bool) -> Fault {

@@ -9,13 +9,12 @@ mod write;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use self::room::Room;
-
 use crossbeam_queue::SegQueue;
 
 use crate::error::RecvError;
 use crate::handoff::aside::{Aside, Item};
 use crate::handoff::message::{Capacity, Overflow};
+use crate::handoff::room::RoomSignal;
 use crate::handoff::sleepers::Sleepers;
 
 /// What became of an item that was offered.
@@ -82,7 +81,7 @@ pub(crate) struct Inbox<T> {
     dropped: AtomicU64,
     closed: OnceLock<RecvError>,
     /// Used by [`Overflow::Hold`] alone.
-    room: Room,
+    room: RoomSignal,
     readership: Arc<Readership>,
 }
 
@@ -103,7 +102,7 @@ impl<T: Item> Inbox<T> {
             overflow,
             dropped: AtomicU64::new(0),
             closed: OnceLock::new(),
-            room: Room::default(),
+            room: RoomSignal::default(),
             readership,
         }
     }
@@ -135,7 +134,7 @@ impl<T: Item> Inbox<T> {
         let bytes = entry.bytes + entry.item.settle();
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         if self.overflow == Overflow::Hold {
-            self.tell_room();
+            self.room.tell(|| self.has_room());
         }
         Some(entry)
     }
