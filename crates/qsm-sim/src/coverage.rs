@@ -24,8 +24,6 @@ qsm_metrics::metrics! {
         sleeps: counter(faults),
         /// Hosts that were slow.
         slowdowns: counter(faults),
-        /// Applications that read no more for a while.
-        stopped_readers: counter(faults),
         /// Network splits in both directions.
         splits_both_ways: counter(faults),
         /// Network splits in one direction.
@@ -117,9 +115,8 @@ impl Coverage {
             Fault::Freeze { .. } => &mut self.freezes,
             Fault::Sleep { .. } => &mut self.sleeps,
             Fault::Slow { .. } => &mut self.slowdowns,
-            Fault::Full { .. } => &mut self.stopped_readers,
-            // The end of that.
-            Fault::Read { .. } => return,
+            // Drawn runs have none.
+            Fault::Full { .. } | Fault::Read { .. } => return,
             Fault::Clog { .. } => &mut self.clogs,
             Fault::Filter { .. } => &mut self.filters,
             Fault::Narrow { .. } => &mut self.narrows,
