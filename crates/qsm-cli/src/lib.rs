@@ -21,6 +21,7 @@ mod frames;
 mod group_hashes;
 mod group_name;
 mod help;
+mod hold;
 mod idle;
 mod node;
 mod observer;

@@ -3,9 +3,11 @@
 
 mod support;
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::process::Stdio;
+use std::thread;
 
-use support::{Cluster, Running, assert_code, assert_quiet, stderr};
+use support::{Cluster, Lines, Running, assert_code, assert_quiet, stderr};
 
 /// More than a pipe takes, and than a limit of messages that was there once.
 const LINES: usize = 200_000;
@@ -13,9 +15,11 @@ const LINES: usize = 200_000;
 /// Bytes of a line.
 const LINE: usize = 10;
 
-/// Publishes lines to a receiver whose stdout nobody reads, until its node has received them all.
+/// Publishes lines to a receiver whose stdout nobody reads, until its node has received them all. What
+/// its queue has no room for is dropped.
 fn unread(cluster: &Cluster, words: &[&str]) -> Running {
-    let sub = cluster.start(&[&["sub", "news"], words].concat());
+    let sub = ["sub", "news", "--overflow", "drop-newest"];
+    let sub = cluster.start(&[&sub[..], words].concat());
     let lines: String = (0..LINES).map(|n| format!("{n:0>9}\n")).collect();
     assert_code(&cluster.run(&["pub", "news"], lines.as_bytes()), 0);
     sub
@@ -63,6 +67,40 @@ fn messages_that_do_not_come_because_they_were_dropped_are_missing_not_late() {
     let count = LINES.to_string();
     let words = ["--queue", "1M", "--until-idle", "5", "--count", &count];
     assert_code(&unread(&cluster, &words).output(), 4);
+}
+
+/// Lines that the queue, the node and the publisher have no room for, so that the publisher waits.
+#[test]
+fn senders_wait_for_an_output_that_nobody_reads_and_nothing_is_missing() {
+    const LONG: usize = 64 << 10;
+    const MANY: usize = 3000;
+    let cluster = Cluster::new();
+    let count = MANY.to_string();
+    let words = ["sub", "news", "--queue", "1M", "--count", &count];
+    let mut sub = cluster.start(&words);
+    let told = Lines::of_stderr(&mut sub.0);
+    told.wait("that it is there", |line| line.contains("subscribed to"));
+    let publisher = cluster
+        .command(&["pub", "news"])
+        .stdin(Stdio::piped())
+        .spawn();
+    let mut publisher = Running(publisher.unwrap());
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    let line = |n: usize| format!("{n:0>width$}\n", width = LONG - 1);
+    let writer = thread::spawn(move || {
+        (0..MANY).for_each(|n| stdin.write_all(line(n).as_bytes()).unwrap());
+    });
+    told.wait("that senders wait", |line| {
+        line.contains("senders have waited")
+    });
+    assert!(!writer.is_finished(), "the publisher has taken all");
+    let mut written = String::new();
+    let stdout = sub.0.stdout.take();
+    stdout.unwrap().read_to_string(&mut written).unwrap();
+    writer.join().unwrap();
+    assert!(written == (0..MANY).map(line).collect::<String>());
+    assert_eq!(sub.0.wait().unwrap().code(), Some(0));
+    assert_code(&publisher.output(), 0);
 }
 
 #[test]

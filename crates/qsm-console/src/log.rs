@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 39] = [
+pub const EVENTS: [&str; 40] = [
     "address-lost",
     "admitted",
     "alone",
@@ -43,6 +43,7 @@ pub const EVENTS: [&str; 39] = [
     "excluded",
     "failed",
     "goodbye",
+    "holds",
     "left-out",
     "loopback",
     "lost",

@@ -314,6 +314,9 @@ pub enum PublishError {
         /// Whose: one of the group's regions. Other groups of that region meet the same window.
         region: RegionId,
     },
+    /// This node receives the group itself, and its readers take no more: try again when they do
+    /// ([`Endpoint::set_full_readers`](crate::Endpoint::set_full_readers)).
+    ReadersFull,
 }
 
 impl core::fmt::Display for PublishError {
@@ -333,6 +336,9 @@ impl core::fmt::Display for PublishError {
             Self::WindowFull { .. } => {
                 f.write_str("the send window is full; try again after receivers acknowledged")
             }
+            Self::ReadersFull => f.write_str(
+                "this node's own readers of the group take no more; try again after they have read",
+            ),
         }
     }
 }

@@ -51,6 +51,7 @@ pub mod outbox;
 mod priority;
 mod publication;
 mod ranges;
+mod readers;
 pub mod receive;
 pub mod region;
 pub mod repair;
@@ -76,6 +77,7 @@ pub use event::{
 pub use outbox::{Outbox, Reason, Transmit};
 pub use priority::Priority;
 pub use publication::Publication;
+pub use readers::FullReaders;
 pub use receive::{Datagram, Run};
 pub use sources::is_source_specific;
 pub use stats::{Stats, Times};

@@ -106,6 +106,9 @@ qsm_metrics::metrics! {
         /// Words to the membership service that this node reads as fast as it can, or may not send
         /// what it has.
         strained: counter(messages),
+        /// Time in which senders waited for readers of this node that took no more (R-DATA-13). Of
+        /// several regions the sum.
+        reader_waits: counter(seconds),
         /// Nodes that control packets have come from since the newest view.
         peers: gauge(nodes),
         /// Messages accepted and not known to have reached everybody. A message to a group in

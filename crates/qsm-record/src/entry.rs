@@ -181,6 +181,7 @@ fn take_address(
 mod tests {
     use core::time::Duration;
 
+    use qsm_proto::FullReaders;
     use qsm_wire::GroupId;
     use qsm_wire::membership::{QueryKind, Role};
 
@@ -243,6 +244,24 @@ mod tests {
             at(10, Input::Timeout),
             at(10, Input::Transmit),
             at(10, Input::Wait { time }),
+            at(
+                10,
+                Input::Readers {
+                    full: FullReaders::of(vec![GroupId(3), GroupId(400)]),
+                },
+            ),
+            at(
+                10,
+                Input::Readers {
+                    full: FullReaders::All,
+                },
+            ),
+            at(
+                10,
+                Input::Readers {
+                    full: FullReaders::None,
+                },
+            ),
             at(10, Input::Close),
             Entry::Unfinished,
             Entry::End(Ending::Limit),

@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::net::SocketAddr;
 
+use qsm_proto::FullReaders;
 use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
 
@@ -81,6 +82,11 @@ pub enum Input<'a> {
         /// Which list.
         list: QueryKind,
     },
+    /// `set_full_readers`
+    Readers {
+        /// Groups whose readers take no more.
+        full: FullReaders,
+    },
     /// `set_service`
     Service {
         /// Where it is.
@@ -115,6 +121,7 @@ mod tag {
     pub(super) const PUSH: u8 = 29;
     pub(super) const MOVE: u8 = 30;
     pub(super) const CLOSE: u8 = 31;
+    pub(super) const READERS: u8 = 32;
 }
 
 /// Addresses that datagrams came from have numbers once they have occurred.
@@ -138,6 +145,7 @@ impl Input<'_> {
             Self::Open { .. } => tag::OPEN,
             Self::Push { .. } => tag::PUSH,
             Self::Query { .. } => tag::QUERY,
+            Self::Readers { .. } => tag::READERS,
             Self::Service { .. } => tag::SERVICE,
             Self::Timeout => tag::TIMEOUT,
             Self::Transmit => tag::TRANSMIT,
@@ -182,6 +190,7 @@ impl Input<'_> {
                 QueryKind::Groups => 2,
                 QueryKind::Regions => 3,
             }),
+            Self::Readers { full } => put_readers(full, to),
             Self::Service { address } => to.address(*address),
             Self::Wait { time } => to.duration(*time),
         }
@@ -235,6 +244,9 @@ impl<'a> Input<'a> {
             tag::QUERY => Self::Query {
                 list: list(fields)?,
             },
+            tag::READERS => Self::Readers {
+                full: readers(fields)?,
+            },
             tag::SERVICE => Self::Service {
                 address: fields.address()?,
             },
@@ -258,6 +270,32 @@ fn role(fields: &mut Fields<'_>) -> Result<Role, Malformed> {
 fn groups<'a>(fields: &mut Fields<'a>) -> Result<Vec<&'a str>, Malformed> {
     let count: usize = fields.narrow()?;
     (0..count).map(|_| fields.text()).collect()
+}
+
+/// 0: none, 1: all, 2: these groups.
+fn put_readers(full: &FullReaders, to: &mut Vec<u8>) {
+    match full {
+        FullReaders::None => to.number(0),
+        FullReaders::All => to.number(1),
+        FullReaders::Of(groups) => {
+            to.number(2);
+            to.count(groups.len());
+            groups.iter().for_each(|group| to.number(group.0.into()));
+        }
+    }
+}
+
+fn readers(fields: &mut Fields<'_>) -> Result<FullReaders, Malformed> {
+    Ok(match fields.number()? {
+        0 => FullReaders::None,
+        1 => FullReaders::All,
+        2 => {
+            let count: usize = fields.narrow()?;
+            let groups = (0..count).map(|_| fields.narrow().map(GroupId));
+            FullReaders::of(groups.collect::<Result<_, _>>()?)
+        }
+        _ => return Err(Malformed),
+    })
 }
 
 fn list(fields: &mut Fields<'_>) -> Result<QueryKind, Malformed> {
@@ -296,6 +334,15 @@ impl fmt::Display for Input<'_> {
                 write!(f, "a message of {} bytes is published", payload.len())
             }
             Self::Query { list } => write!(f, "a list is asked for: {list:?}"),
+            Self::Readers {
+                full: FullReaders::None,
+            } => f.write_str("the readers of all groups have room"),
+            Self::Readers {
+                full: FullReaders::All,
+            } => f.write_str("the readers of all groups take no more"),
+            Self::Readers {
+                full: FullReaders::Of(groups),
+            } => write!(f, "the readers of {} groups take no more", groups.len()),
             Self::Service { address } => write!(f, "the membership service is at {address}"),
             Self::Timeout => f.write_str("timers are due"),
             Self::Transmit => f.write_str("something to send is asked for"),

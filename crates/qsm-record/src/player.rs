@@ -305,6 +305,10 @@ impl Player {
                 endpoint.set_backlog(now, *waiting);
                 None
             }
+            Input::Readers { full } => {
+                endpoint.set_full_readers(now, full.clone());
+                None
+            }
             Input::Wait { time } => {
                 endpoint.note_wait(now, *time);
                 None

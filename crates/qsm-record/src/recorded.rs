@@ -5,7 +5,8 @@ use core::time::Duration;
 use std::net::SocketAddr;
 
 use qsm_proto::{
-    CopiesLeft, Datagram, Deliver, Endpoint, Event, Instant, Publication, PublishError, Transmit,
+    CopiesLeft, Datagram, Deliver, Endpoint, Event, FullReaders, Instant, Publication,
+    PublishError, Transmit,
 };
 use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
@@ -214,6 +215,13 @@ impl Recorded {
     pub fn note_wait(&mut self, now: Instant, time: Duration) {
         self.note(now, || Input::Wait { time });
         self.endpoint.note_wait(now, time);
+        self.done();
+    }
+
+    /// As [`Endpoint::set_full_readers`].
+    pub fn set_full_readers(&mut self, now: Instant, full: FullReaders) {
+        self.note(now, || Input::Readers { full: full.clone() });
+        self.endpoint.set_full_readers(now, full);
         self.done();
     }
 

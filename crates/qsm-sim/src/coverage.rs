@@ -115,6 +115,8 @@ impl Coverage {
             Fault::Freeze { .. } => &mut self.freezes,
             Fault::Sleep { .. } => &mut self.sleeps,
             Fault::Slow { .. } => &mut self.slowdowns,
+            // Drawn runs have none.
+            Fault::Full { .. } | Fault::Read { .. } => return,
             Fault::Clog { .. } => &mut self.clogs,
             Fault::Filter { .. } => &mut self.filters,
             Fault::Narrow { .. } => &mut self.narrows,

@@ -49,6 +49,16 @@ pub enum Fault {
         /// For how long.
         time: Duration,
     },
+    /// The application on this host reads no more.
+    Full {
+        /// The host.
+        host: usize,
+    },
+    /// It reads again all that comes.
+    Read {
+        /// The host.
+        host: usize,
+    },
     /// What goes from these hosts to those is held up and then arrives all at once.
     Clog {
         /// From here.
@@ -121,6 +131,8 @@ impl Fault {
             | Self::Freeze { host, .. }
             | Self::Sleep { host, .. }
             | Self::Slow { host, .. }
+            | Self::Full { host }
+            | Self::Read { host }
             | Self::Doom { host, .. }
             | Self::Garbage { host, .. } => *host == which,
             Self::Split { from, to, .. }

@@ -239,12 +239,21 @@ impl World {
         self.checkers.slowness.check(now, slow_after, &holders)
     }
 
+    /// Whether senders wait for the application on this host.
+    fn has_full_readers(&self, host: usize) -> bool {
+        let machine = self.engine.machine(host).into_iter();
+        let mut regions = machine.flat_map(Machine::all_regions);
+        regions.any(Region::waits_for_readers)
+    }
+
     /// Regions and their members on the only host that is behind, as far as others wait for them;
     /// true: a sender there has more to send than it may.
     fn holders(&self) -> BTreeMap<(RegionId, Origin), bool> {
         let mut holders = BTreeMap::new();
         let hosts = 0..self.apps.len();
-        let behind: Vec<usize> = hosts.filter(|host| self.engine.is_behind(*host)).collect();
+        let behind: Vec<usize> = hosts
+            .filter(|host| self.engine.is_behind(*host) || self.has_full_readers(*host))
+            .collect();
         let [slow] = behind[..] else { return holders };
         let Some(member) = self.apps[slow].origin else {
             return holders;
@@ -379,7 +388,9 @@ fn is_only_filtered(options: &SimOptions) -> bool {
 fn is_only_slow(options: &SimOptions) -> bool {
     let services: Vec<usize> = options.services().collect();
     let slow = |fault: &Fault| match fault {
-        Fault::Slow { host, .. } => !services.contains(host),
+        Fault::Slow { host, .. } | Fault::Full { host } | Fault::Read { host } => {
+            !services.contains(host)
+        }
         _ => false,
     };
     let judged = !options.slow_after.is_zero() && options.churn.is_empty();

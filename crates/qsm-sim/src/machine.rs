@@ -8,7 +8,8 @@ use qsm_metrics::Row;
 use qsm_proto::region::Region;
 use qsm_proto::stats::Histogram;
 use qsm_proto::{
-    Config, Deliver, Delivery, Endpoint, Event, Instant, Miss, PublishError, Seed, Stats, Transmit,
+    Config, Deliver, Delivery, Endpoint, Event, FullReaders, Instant, Miss, PublishError, Seed,
+    Stats, Transmit,
 };
 use qsm_wire::membership::Role;
 use qsm_wire::{GroupId, Origin, RegionId, ViewNumber};
@@ -275,6 +276,15 @@ impl Machine {
             Self::Service(_) | Self::Observer(_) => Err(PublishError::NotEntered),
             #[cfg(test)]
             Self::Toy(toy) => toy.publish(now, group, payload),
+        }
+    }
+
+    pub(crate) fn set_full_readers(&mut self, now: Instant, full: FullReaders) {
+        match self {
+            Self::Node(node) => node.set_full_readers(now, full),
+            Self::Service(_) | Self::Observer(_) => {}
+            #[cfg(test)]
+            Self::Toy(_) => {}
         }
     }
 

@@ -2,8 +2,9 @@
 
 use core::ops::ControlFlow;
 use core::time::Duration;
+use std::collections::BTreeSet;
 
-use qsm_proto::{Instant, Reason, Seed, nanoseconds};
+use qsm_proto::{FullReaders, Instant, Reason, Seed, nanoseconds};
 
 use crate::checkers::survivors::{self, Survivors};
 use crate::checkers::traffic::{self, Course};
@@ -295,6 +296,8 @@ impl Run {
                 let until = world.engine.now().after(time);
                 world.engine.slow_down(host, per_datagram, until);
             }
+            Fault::Full { host } => self.set_full(host, FullReaders::All)?,
+            Fault::Read { host } => self.set_full(host, FullReaders::None)?,
             Fault::Clog { from, to, time } => {
                 let until = world.engine.now().after(time);
                 world.engine.network().clog(&from, &to, until);
@@ -316,6 +319,13 @@ impl Run {
             Fault::Garbage { host, kind, count } => self.garbage(host, kind, count),
         }
         Ok(())
+    }
+
+    /// The application on this host reads no more, or again.
+    fn set_full(&mut self, host: usize, full: FullReaders) -> Result<(), Violation> {
+        let engine = &mut self.world.engine;
+        engine.drive(host, |machine, now, _| machine.set_full_readers(now, full))?;
+        self.world.react(host)
     }
 
     fn garbage(&mut self, host: usize, kind: Garbage, count: u32) {
@@ -359,7 +369,14 @@ impl Run {
                 world.start(host, true)?;
             }
         }
-        Ok(())
+        let full = |fault: &Fault| match fault {
+            Fault::Full { host } => Some(*host),
+            _ => None,
+        };
+        let faults = world.options.faults.iter();
+        let full: BTreeSet<usize> = faults.filter_map(|(_, fault)| full(fault)).collect();
+        full.into_iter()
+            .try_for_each(|host| self.set_full(host, FullReaders::None))
     }
 
     /// Waits until all senders see the right members.

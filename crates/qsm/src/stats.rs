@@ -75,6 +75,8 @@ qsm_metrics::metrics! {
         upcalls: counter(calls),
         /// Messages dropped because a subscription's queue was full.
         slow_consumer_drops: counter(messages),
+        /// Times that the queue of a subscription that holds senders up was full.
+        readers_full: counter(times),
         /// Messages that no subscription wanted any more.
         messages_unwanted: counter(messages),
         /// Times that the send buffer was full and sending went on later.

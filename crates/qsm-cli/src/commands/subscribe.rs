@@ -1,14 +1,16 @@
 //! `qsm sub`: messages of groups, printed, hashed or stored.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use qsm::{
-    GroupId, GroupOptions, Latest, Message, MessageRef, Node, Received, RecvError, RequestError,
-    Subscription,
+    GroupId, GroupOptions, Latest, Message, MessageRef, Node, Overflow, Received, RecvError,
+    RequestError, Subscription,
 };
 use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
@@ -24,6 +26,7 @@ use qsm_object::Schema;
 
 use crate::group_hashes::GroupHashes;
 use crate::group_name::check_pattern;
+use crate::hold::HoldNotice;
 use crate::idle::Idle;
 use crate::node;
 use crate::record::{Format, Record};
@@ -99,11 +102,14 @@ pub(crate) struct SubArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) until_idle: Option<Duration>,
     /// Memory for messages that wait to be written, with suffix k, M or G; each takes its length and
-    /// 128 bytes, with --attach 32. Senders do not wait for this program: beyond it the newest are
-    /// dropped, counted, and the exit code is 4 [default: 256M; with --attach what the engine
-    /// gives, 4M]
+    /// 128 bytes, with --attach 32 [default: 256M; with --attach what the engine gives, 4M]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) queue: Option<usize>,
+    /// What is done when the output is slower than the messages and that memory is full. What is
+    /// dropped is counted, and the exit code is 4 [default: hold; with --attach or --latest-by
+    /// drop-newest]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) overflow: Option<Full>,
     /// Once asked to end by SIGTERM or Ctrl-C: how long what has been received may take to be
     /// written
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
@@ -120,6 +126,30 @@ pub(crate) struct SubArgs {
     /// Its recording.
     #[command(flatten)]
     pub(crate) recording: RecordingOptions,
+}
+
+/// Policy of a full queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Full {
+    /// Senders wait, for 10 s at most where as many receivers are fast; nothing is dropped
+    Hold,
+    /// The newest messages are dropped
+    DropNewest,
+    /// The oldest messages are dropped
+    DropOldest,
+    /// What is there is written, and then the command fails
+    Disconnect,
+}
+
+impl From<Full> for Overflow {
+    fn from(full: Full) -> Self {
+        match full {
+            Full::Hold => Self::Hold,
+            Full::DropNewest => Self::DropNewest,
+            Full::DropOldest => Self::DropOldest,
+            Full::Disconnect => Self::Disconnect,
+        }
+    }
 }
 
 /// Runs the command.
@@ -151,6 +181,7 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     );
     Note::info("subscribed", &line).say();
     output.name_senders(&node, names)?;
+    output.queue = source.waited_for();
     let outcome = receive(args, &mut source, &mut output, &mut notices, &stop);
     let unread = if stop.is_asked() {
         drain(&source, &mut output, &mut notices)
@@ -230,7 +261,8 @@ impl Missing {
                     self.dropped,
                     "dropped here, because they came faster than they were written",
                 ),
-                "against drops a larger --queue, a faster output or a publisher's --rate",
+                "against drops `--overflow hold`, a larger --queue, a faster output or a publisher's \
+                 --rate",
             ),
             (
                 told(self.unwritten, "received and not written"),
@@ -331,6 +363,7 @@ fn receive(
             notices.absences.idle();
         }
         output.flush()?;
+        output.note_hold();
     }
     Ok(())
 }
@@ -360,7 +393,7 @@ struct Source {
 
 /// All messages, or the newest of each key.
 enum Queue {
-    All(Subscription),
+    All(Rc<Subscription>),
     Latest(Latest),
 }
 
@@ -379,7 +412,12 @@ impl Source {
     fn new(node: &Node, args: &SubArgs) -> Result<Self, RequestError> {
         let attached = args.attach.attach.is_some();
         let own = (!attached).then_some(QUEUE_BYTES);
-        let mut options = GroupOptions::default();
+        let usual = match attached || args.latest_by.is_some() {
+            true => Full::DropNewest,
+            false => Full::Hold,
+        };
+        let overflow = args.overflow.unwrap_or(usual);
+        let mut options = GroupOptions::default().overflow(overflow.into());
         if let Some(bytes) = args.queue.or(own) {
             options = options.capacity_bytes(bytes);
         }
@@ -388,7 +426,7 @@ impl Source {
         let names = args.groups.iter().filter(|name| seen.insert(*name));
         let groups = node.groups(names).options(options);
         let queue = match args.latest_by {
-            None => Queue::All(groups.subscribe()?),
+            None => Queue::All(Rc::new(groups.subscribe()?)),
             Some(word) => Queue::Latest(groups.latest_by(move |message| key(message, word))?),
         };
         Ok(Self {
@@ -419,6 +457,14 @@ impl Source {
             (false, _) => (subscription.queued(), usize::MAX),
             (true, 0) => (0, 0),
             (true, bytes) => (usize::MAX, bytes),
+        }
+    }
+
+    /// The queue that senders may wait for.
+    fn waited_for(&self) -> Option<Rc<Subscription>> {
+        match &self.queue {
+            Queue::All(subscription) => Some(Rc::clone(subscription)),
+            Queue::Latest(_) => None,
         }
     }
 
@@ -495,6 +541,9 @@ struct Output {
     messages: u64,
     bytes: u64,
     verbose: bool,
+    /// The queue that senders may wait for.
+    queue: Option<Rc<Subscription>>,
+    hold: RefCell<HoldNotice>,
 }
 
 impl Output {
@@ -529,7 +578,16 @@ impl Output {
             messages: 0,
             bytes: 0,
             verbose: args.node.network.verbose,
+            queue: None,
+            hold: RefCell::default(),
         })
+    }
+
+    /// Says so when senders wait for it.
+    fn note_hold(&self) {
+        if let Some(queue) = &self.queue {
+            self.hold.borrow_mut().note(queue.holds());
+        }
     }
 
     /// Writes names of senders, where the format has them.
@@ -617,15 +675,14 @@ impl Output {
         if self.pending.is_empty() {
             return Ok(());
         }
+        let mut pending = core::mem::take(&mut self.pending);
         let over = || {
-            self.stop
-                .asked_at()
-                .is_some_and(|at| at.elapsed() >= self.drain_timeout)
+            self.note_hold();
+            self.is_over()
         };
-        if self
-            .spool
-            .put(&mut self.pending, self.pending_messages, over)?
-        {
+        let taken = self.spool.put(&mut pending, self.pending_messages, over);
+        self.pending = pending;
+        if taken? {
             self.pending_messages = 0;
         }
         Ok(())

@@ -12,7 +12,7 @@ use crate::account::{
 use crate::closing::Closing;
 use crate::publication::{Publication, PublicationLanes};
 use crate::region::{Lacking, Region};
-use crate::{Deliver, Instant, PublishError};
+use crate::{Deliver, FullReaders, Instant, PublishError};
 
 impl Endpoint {
     /// Takes up a role in these groups, all in one request. [`Event::Answer`](crate::Event::Answer) will bear the
@@ -209,6 +209,7 @@ impl Endpoint {
             group,
             numbering,
             subscribed: self.node.cursors.subscribed(group),
+            full: self.node.full.holds(group),
             way: PublicationLanes::new(regions, self.regions.table.by_id(), &self.node, forgotten),
             pool: &mut self.regions.pool,
             node: &mut self.node,
@@ -221,6 +222,21 @@ impl Endpoint {
         let regions = self.regions.routes.regions(group);
         let (table, pool) = (&self.regions.table, &self.regions.pool);
         table.room_bytes(regions, pool, &self.node.config)
+    }
+
+    /// The readers of some groups take no more messages for now, or do again: what is said last holds,
+    /// and delivery goes on with the next timeout. Messages wait here, and then their senders do
+    /// (R-DATA-13). Numbers of groups are void with the node's life, and so is this word; a node that
+    /// closes delivers all that it has.
+    pub fn set_full_readers(&mut self, now: Instant, full: FullReaders) {
+        let now = self.advance(now);
+        self.for_each_region(|cx| cx.note_readers());
+        self.node.full = match self.closing {
+            Closing::No => full,
+            _ => FullReaders::None,
+        };
+        let regions = self.regions.table.iter_mut();
+        regions.for_each(|region| region.retry_readers(now));
     }
 
     /// This node is at another address now, on the same network, and perhaps at another one on a
@@ -240,6 +256,7 @@ impl Endpoint {
             for region in self.regions.table.iter_mut() {
                 region.finish(now);
             }
+            self.set_full_readers(now, FullReaders::None);
         }
     }
 

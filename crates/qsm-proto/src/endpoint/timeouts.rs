@@ -15,10 +15,14 @@ impl Endpoint {
             self.for_each_region(|cx| cx.extend_streams(out));
         }
         self.for_each_region(|cx| cx.run_ring());
-        self.for_each_region(|cx| cx.note_strain());
+        self.for_each_region(|cx| {
+            cx.note_readers();
+            cx.note_strain();
+        });
         self.regions
             .make_requests(&mut self.node, &mut self.membership, out);
         self.regions.table.go_on_delivering(&mut self.node, out);
+        self.for_each_region(|cx| cx.note_readers());
         self.for_each_region(|cx| cx.return_from_absence());
         self.for_each_region(|cx| cx.listen());
         self.for_each_region(|cx| {

@@ -2,7 +2,8 @@ use core::time::Duration;
 
 use crate::Instant;
 
-/// Time in which datagrams had arrived that the runtime had not handed over.
+/// Time in which datagrams had arrived that the runtime had not handed over, or messages that readers
+/// had no room for.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     /// Some wait now.
@@ -42,6 +43,11 @@ impl Backlog {
             true => now.since(self.since),
             false => Duration::ZERO,
         }
+    }
+
+    /// All such time up to the last word.
+    pub(crate) fn counted(&self) -> Duration {
+        self.total
     }
 
     /// All such time up to now.

@@ -19,7 +19,7 @@ use crate::repair::{
 };
 use crate::ring::Action;
 use crate::stats::{RepairTimes, Times};
-use crate::{Config, Deliver, Events, Instant, Random, Seed, Stats};
+use crate::{Config, Deliver, Events, FullReaders, Instant, Random, Seed, Stats};
 
 /// State that all regions of a node share.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(crate) struct NodeState {
     template: HeaderTemplate,
     pub(crate) store: PacketStore,
     pub(crate) cursors: Cursors,
+    /// Groups whose readers take no more.
+    pub(crate) full: FullReaders,
     pub(crate) stats: Stats,
     pub(crate) events: Events,
     pub(crate) outbox: Outbox,
@@ -79,6 +81,7 @@ impl NodeState {
             template: config.header_template(),
             store: PacketStore::new(config.datagram_bytes, config.limits.receive_bytes),
             cursors: Cursors::default(),
+            full: FullReaders::None,
             stats: Stats::default(),
             events: Events::default(),
             outbox: Outbox::new(),
@@ -212,6 +215,7 @@ impl NodeState {
             request_window: &mut self.request_window,
             delivery: DeliveryContext {
                 cursors: &mut self.cursors,
+                full: &self.full,
                 stats: &mut self.stats,
                 out,
                 groups,

@@ -24,6 +24,8 @@ pub struct Publication<'a> {
     pub(crate) numbering: &'a mut Numbering,
     /// This node receives the group itself.
     pub(crate) subscribed: bool,
+    /// Its readers take no more.
+    pub(crate) full: bool,
     pub(crate) way: PublicationLanes<'a>,
     pub(crate) pool: &'a mut BlockPool,
     pub(crate) node: &'a mut NodeState,
@@ -66,6 +68,9 @@ impl Publication<'_> {
         let length = payload.len();
         if length > max {
             return Err(PublishError::TooLarge { length, max });
+        }
+        if self.full && self.subscribed {
+            return Err(PublishError::ReadersFull);
         }
         let number = self.numbering.next();
         let message = Message {

@@ -5,7 +5,7 @@ use qsm_wire::GroupId;
 use super::{Cursors, PacketStore};
 use crate::repair::{RequestBackoff, RequestWindow};
 use crate::stats::RepairTimes;
-use crate::{Deliver, Instant, Random, Recovery, Stats};
+use crate::{Deliver, FullReaders, Instant, Random, Recovery, Stats};
 
 /// What a stream needs of its node while it takes packets.
 #[derive(Debug)]
@@ -47,6 +47,8 @@ pub struct DeliveryContext<'a> {
     pub stats: &'a mut Stats,
     /// Takes the messages.
     pub out: &'a mut dyn Deliver,
+    /// Groups whose readers take no more.
+    pub full: &'a FullReaders,
     /// The groups that messages of the stream may be of.
     pub groups: &'a [GroupId],
     /// Largest message, bytes.

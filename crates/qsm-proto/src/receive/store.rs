@@ -134,7 +134,25 @@ impl PacketStore {
     /// Tells if less than half of the limit is left.
     #[must_use]
     pub fn is_half_full(&self) -> bool {
-        2 * self.room_packets() * self.place_bytes < self.limit_bytes
+        self.is_full_by(2)
+    }
+
+    /// Tells if a quarter of the limit is in use.
+    #[must_use]
+    pub fn is_filling(&self) -> bool {
+        self.is_full_by(1)
+    }
+
+    /// Tells if less than a quarter of the limit is left.
+    #[must_use]
+    pub fn is_nearly_full(&self) -> bool {
+        self.is_full_by(3)
+    }
+
+    /// So many quarters are in use.
+    fn is_full_by(&self, quarters: usize) -> bool {
+        let room_bytes = self.room_packets() * self.place_bytes;
+        room_bytes.saturating_mul(4) < self.limit_bytes.saturating_mul(4 - quarters)
     }
 
     /// The most that can be kept for certain, in bytes of packets of full length.

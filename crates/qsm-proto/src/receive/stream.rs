@@ -1,6 +1,7 @@
 mod asking;
 mod delivery;
 mod numbers;
+mod pause;
 mod reach;
 mod receipt;
 mod repaired;
@@ -95,6 +96,8 @@ pub struct ReceiveStream {
     interrupted: Instant,
     /// Its messages wait for those of another region (R-VIEW-7), or did when delivery was tried last.
     held: bool,
+    /// Delivery has stopped before the next packet, because readers take no more (R-DATA-13).
+    stopped: bool,
     /// What was given up, and what its sender says of it.
     lost_numbers: Option<Box<LostNumbers>>,
     contiguous_at_close: u64,
@@ -155,6 +158,7 @@ impl ReceiveStream {
             overtaken: OvertakenRequests::default(),
             interrupted: Instant::NEVER,
             held: false,
+            stopped: false,
             lost_numbers: None,
             contiguous_at_close: 0,
         }
@@ -363,7 +367,8 @@ impl ReceiveStream {
             Duty::Pass => true,
             Duty::Wait => false,
         };
-        let in_order = ready && sequence == self.delivered + 1;
+        let next = ready && sequence == self.delivered + 1;
+        let in_order = next && !self.stops_at(data, role.duty, &context.delivery);
         let wanted = role.duty == Duty::Wait || role.keeps;
         let caches = wanted && sequence > self.purgeable();
         let slot = if !in_order || caches {

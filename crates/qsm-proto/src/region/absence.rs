@@ -212,6 +212,11 @@ impl RegionCx<'_> {
         else {
             return;
         };
+        if self.region.streams().any(ReceiveStream::is_stopped) {
+            // Others would wait again for readers that take no more.
+            self.enter(ReturnStep::Pausing, REPEAT);
+            return;
+        }
         match step {
             ReturnStep::Asking(times) if times < QUESTIONS => self.ask_silent(times),
             ReturnStep::Repairing if !old && !self.has_caught_up() => {

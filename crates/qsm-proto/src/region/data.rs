@@ -74,6 +74,9 @@ impl RegionCx<'_> {
             self.answering()
                 .serve_waiters(stream, head.sequence, waiters);
         }
+        if !self.node.full.is_none() {
+            self.note_readers();
+        }
         true
     }
 

@@ -71,7 +71,7 @@ use self::served::{Served, Unserved};
 use self::strain::StrainMeter;
 use crate::history::History;
 use crate::membership::Membership;
-use crate::node::NodeState;
+use crate::node::{Backlog, NodeState};
 use crate::publication::Routes;
 use crate::receive::{PacketStore, ReceiveStream};
 use crate::repair::RequestBackoff;
@@ -127,6 +127,8 @@ pub struct Region {
     backoff: RequestBackoff,
     /// Whether somebody waits here.
     strain: StrainMeter,
+    /// Time in which senders waited for this node's readers.
+    readers: Backlog,
     /// Receivers of this node's stream.
     served: Served,
     /// Which messages they are owed.
@@ -169,6 +171,7 @@ impl Region {
             receivers: 0,
             backoff: RequestBackoff::default(),
             strain: StrainMeter::default(),
+            readers: Backlog::default(),
             served: Served::default(),
             marks: NumberMarks::default(),
         }
@@ -266,6 +269,12 @@ impl Region {
     #[must_use]
     pub fn stable_upto(&self, sender: Origin) -> u64 {
         self.ring.watermarks(sender).0
+    }
+
+    /// Whether senders wait for readers of this node that take no more (R-DATA-13).
+    #[must_use]
+    pub fn waits_for_readers(&self) -> bool {
+        self.readers.is_waiting()
     }
 
     /// Whether this node takes part in its recovery.
@@ -429,6 +438,12 @@ impl Region {
         self.history.give_up(group);
     }
 
+    /// Readers may have room now: goes on with what waits for them.
+    pub(crate) fn retry_readers(&mut self, now: Instant) {
+        let streams = self.streams.values_mut();
+        streams.for_each(|stream| stream.retry_readers(now));
+    }
+
     /// This node has a group from now on, and not here if it is leaving: what comes of it here was sent to
     /// others of a merged region, unless it has not heard of its stay here until now.
     pub(crate) fn begin_elsewhere(&mut self, group: GroupId) {
@@ -470,6 +485,7 @@ impl Region {
     /// Adds what its parts count themselves.
     pub(crate) fn add_counters(&self, stats: &mut Stats) {
         stats.ring += self.ring.stats();
+        stats.reader_waits += self.readers.counted();
         if let Some(sender) = &self.sender {
             stats.data_sent += sender.counters().packets;
             stats.last_resort += sender.counters().last_resort;

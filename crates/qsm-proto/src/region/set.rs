@@ -17,7 +17,7 @@ use crate::send::{BlockPool, PastStreams};
 use crate::subscriptions::SubscriptionTable;
 use crate::unconfirmed::UnconfirmedNumbers;
 use crate::view::RegionView;
-use crate::{Deliver, Event, Limits, UnconfirmedCause, UnservedCause};
+use crate::{Deliver, Event, FullReaders, Limits, UnconfirmedCause, UnservedCause};
 
 /// All regions of a node, and what follows from them: where its messages go, what it delivers,
 /// and what it has left behind. Updates of the membership service take effect here.
@@ -289,6 +289,7 @@ impl RegionSet {
         for id in self.table.ids() {
             self.remove(id, node);
         }
+        node.full = FullReaders::None;
         self.routes.forget_numbers();
         self.pasts.clear();
         self.departures.clear();

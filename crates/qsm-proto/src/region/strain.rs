@@ -1,4 +1,5 @@
-//! Who holds a region (R-RATE-6): a member whose host has more to read than it can says so, and a
+//! Who holds a region (R-RATE-6): a member whose host has more to read than it can, or whose readers take
+//! no more, says so, and a
 //! sender that has more to send than it may. Each second, for as long as it lasts; the membership
 //! service sees which member it is because of.
 
@@ -71,11 +72,25 @@ fn percent(part: Duration, whole: Duration) -> u8 {
 }
 
 impl RegionCx<'_> {
+    /// Notes whether senders wait for this node's readers: they take no more, and much of what can be
+    /// kept here is in use. Called where that may change.
+    pub(crate) fn note_readers(&mut self) {
+        let full = !self.node.full.is_none();
+        let region = &mut *self.region;
+        if !full && !region.readers.is_waiting() {
+            return;
+        }
+        let mut streams = region.streams.values();
+        let waits =
+            self.node.store.is_filling() && streams.any(|stream| stream.waits_for_readers(full));
+        region.readers.set(self.node.now, waits);
+    }
+
     /// Looks at how this node keeps up, and tells the membership service what it is time to tell.
     /// Called at each timeout, and before what an ACK allows is sent. Rule R-RATE-6.
     pub(crate) fn note_strain(&mut self) {
         let now = self.node.now;
-        let waited = self.node.backlog.total(now);
+        let waited = self.node.backlog.total(now) + self.region.readers.total(now);
         let held = self.region.sender.as_ref().is_some_and(SendStream::is_held);
         let word = self.region.strain.note(now, waited, held);
         if let Some(strain) = word.filter(|_| self.region.absence.is_none()) {

@@ -28,6 +28,10 @@ pub(super) struct RegionStreams<'a> {
     /// Whether it can keep more than that. If not, what it has to keep behind a gap counts as if
     /// it had not arrived, and senders wait for the repair (R-RATE-4).
     pub(super) has_room: bool,
+    /// Whether much of what it can keep is in use: senders wait for readers that take no more.
+    pub(super) fills: bool,
+    /// Whether the readers of some groups take no more.
+    pub(super) full: bool,
 }
 
 impl RegionStreams<'_> {
@@ -75,6 +79,9 @@ impl Streams for RegionStreams<'_> {
         let mut report = stream.report(self.history);
         if !self.has_room {
             report.arrived = report.contiguous;
+        }
+        if self.fills && stream.waits_for_readers(self.full) {
+            stream.limit_to_delivered(&mut report);
         }
         Some(report)
     }

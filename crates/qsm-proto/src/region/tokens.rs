@@ -133,6 +133,8 @@ impl RegionCx<'_> {
             rate_packets: node.meter.advertised(node.now),
             credit_bytes: node.credit_bytes(),
             has_room: node.has_room(),
+            fills: node.store.is_filling(),
+            full: !node.full.is_none(),
         };
         let mut turn = Turn {
             now: node.now,

@@ -13,13 +13,15 @@ pub(super) enum Happens {
     Churn(Churn),
 }
 
-const VERBS: [(&str, Verb); 17] = [
+const VERBS: [(&str, Verb); 19] = [
     ("crash", Verb::Crash),
     ("restart", Verb::Restart),
     ("close", Verb::Close),
     ("freeze", Verb::Freeze),
     ("sleep", Verb::Sleep),
     ("slow", Verb::Slow),
+    ("full", Verb::Full),
+    ("read", Verb::Read),
     ("split", Verb::Split),
     ("cut", Verb::Cut),
     ("heal", Verb::Heal),
@@ -41,6 +43,8 @@ enum Verb {
     Freeze,
     Sleep,
     Slow,
+    Full,
+    Read,
     Split,
     Cut,
     Heal,
@@ -82,6 +86,8 @@ pub(super) fn happens(words: &mut Words<'_>, options: &SimOptions) -> Result<Hap
             per_datagram: words.time("time per datagram")?,
             time: words.time("for how long")?,
         },
+        Verb::Full => application(words, nodes, false)?,
+        Verb::Read => application(words, nodes, true)?,
         Verb::Split => split(words.hosts("from", nodes)?, words.hosts("", nodes)?, true),
         Verb::Cut => split(words.hosts("to", nodes)?, words.hosts("", nodes)?, false),
         Verb::Heal => Fault::Heal,
@@ -130,6 +136,15 @@ fn obstruction(
 ) -> Result<(Duration, Vec<usize>, Vec<usize>), Wrong> {
     let time = words.time("for how long")?;
     Ok((time, words.hosts("to", nodes)?, words.hosts("", nodes)?))
+}
+
+/// An application reads no more, or again.
+fn application(words: &mut Words<'_>, nodes: usize, reads: bool) -> Result<Fault, Wrong> {
+    let host = words.host(nodes)?;
+    Ok(match reads {
+        true => Fault::Read { host },
+        false => Fault::Full { host },
+    })
 }
 
 fn split(from: Vec<usize>, to: Vec<usize>, both_ways: bool) -> Fault {

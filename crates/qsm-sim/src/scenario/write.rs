@@ -288,6 +288,8 @@ impl fmt::Display for Happens<'_> {
                 per_datagram,
                 time,
             } => write!(f, "slow {host} {} {}", Time(*per_datagram), Time(*time)),
+            Fault::Full { host } => write!(f, "full {host}"),
+            Fault::Read { host } => write!(f, "read {host}"),
             Fault::Clog { from, to, time } => {
                 write!(f, "clog {}{} to{}", Time(*time), Hosts(from), Hosts(to))
             }

@@ -457,6 +457,7 @@ fn overflow_code(overflow: Overflow) -> u32 {
         Overflow::DropNewest => 0,
         Overflow::Disconnect => 1,
         Overflow::DropOldest => 2,
+        Overflow::Hold => 3,
     }
 }
 
@@ -465,6 +466,7 @@ fn overflow_of(code: u32) -> Option<Overflow> {
         Overflow::DropNewest,
         Overflow::Disconnect,
         Overflow::DropOldest,
+        Overflow::Hold,
     ]
     .into_iter()
     .find(|overflow| overflow_code(*overflow) == code)

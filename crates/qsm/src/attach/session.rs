@@ -310,6 +310,11 @@ impl Session {
                           `Overflow::DropNewest` or `Overflow::Disconnect`";
             return Err(refused(reason.to_owned()));
         }
+        if overflow == Overflow::Hold {
+            let reason = "an engine holds up no senders for one of its processes; choose \
+                          `Overflow::DropNewest` or `Overflow::Disconnect`";
+            return Err(refused(reason.to_owned()));
+        }
         let shares = self.node.cores.shards().split(&names);
         let rings = shares.len();
         let bytes = self.ring_bytes(ring_bytes, rings)?;

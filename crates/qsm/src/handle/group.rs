@@ -475,6 +475,14 @@ impl Groups {
     {
         let names = self.plain("the newest message of each key")?.to_vec();
         let (capacity, overflow) = self.options.queue();
+        if overflow == Overflow::Hold {
+            return Err(RequestError::Refused {
+                reason:
+                    "who wants the newest message of each key holds up no senders; choose another \
+                         `Overflow`, or receive all with `subscribe`"
+                        .to_owned(),
+            });
+        }
         let (key_of, replaced) = (Arc::new(key_of), Arc::default());
         let poster = |inbox: &_| Poster::new(inbox, &key_of, &replaced);
         let (mailbox, entry) = match &self.node {
@@ -534,6 +542,7 @@ impl Groups {
         names: Vec<Arc<str>>,
     ) -> Result<AttachedSubscription, RequestError> {
         let (bytes, overflow) = self.options.ring();
+        refuse_hold(overflow)?;
         engine.client().subscribe(names, bytes, overflow)
     }
 
@@ -567,6 +576,7 @@ impl Groups {
                 (mailbox, Source::Own { cores, inboxes })
             }
             NodeBack::Attached(engine) => {
+                refuse_hold(overflow)?;
                 let mailbox = Mailbox::new(1, capacity, overflow);
                 let funnel = Arc::new(Funnel::new(Arc::clone(mailbox.first())));
                 let client = engine.client().clone();
@@ -576,6 +586,17 @@ impl Groups {
         let follower = Follower::start(source, &self.names, self.options.groups_max)?;
         let entry = Entry::Followed(follower);
         Ok(QueuedSubscription { mailbox, entry })
+    }
+}
+
+/// The node whose senders would wait is another process's.
+fn refuse_hold(overflow: Overflow) -> Result<(), RequestError> {
+    match overflow {
+        Overflow::Hold => Err(RequestError::NotAttached {
+            what: "`Overflow::Hold`",
+            remedy: "start a node of its own, or choose `Overflow::DropNewest` or `Overflow::Disconnect`",
+        }),
+        _ => Ok(()),
     }
 }
 

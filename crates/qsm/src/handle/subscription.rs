@@ -253,6 +253,16 @@ impl Subscription {
         }
     }
 
+    /// Whether the queue is full and its node takes no more of these groups until it has been read
+    /// ([`Overflow::Hold`](crate::Overflow::Hold)): then senders wait, or soon will.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        match &self.back {
+            SubscriptionBack::Queue(queue) => queue.mailbox.holds(),
+            SubscriptionBack::Ring(_) => false,
+        }
+    }
+
     /// Messages dropped because the queue was full.
     #[must_use]
     pub fn dropped(&self) -> u64 {

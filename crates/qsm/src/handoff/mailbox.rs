@@ -84,6 +84,11 @@ impl<T: Item> Mailbox<T> {
         self.inboxes.iter().map(|inbox| inbox.bytes()).sum()
     }
 
+    /// Whether senders wait for its readers.
+    pub(crate) fn holds(&self) -> bool {
+        self.inboxes.iter().any(|inbox| inbox.holds())
+    }
+
     pub(crate) fn dropped(&self) -> u64 {
         self.inboxes.iter().map(|inbox| inbox.dropped()).sum()
     }

@@ -7,9 +7,8 @@ use qsm_wire::{GroupId, Origin};
 
 /// The policy of a subscription whose queue is full
 /// ([`GroupOptions::capacity_bytes`](crate::GroupOptions::capacity_bytes)), that is, whose reader is
-/// slower than the messages come. Whatever is chosen, other subscriptions, other nodes and
-/// the senders are not slowed down: [`Publisher::send`](crate::Publisher::send) does not wait for
-/// this reader. Drops are counted ([`Subscription::dropped`]) and told in the subscription,
+/// slower than the messages come. Only with [`Overflow::Hold`] do others wait for this reader. Drops
+/// are counted ([`Subscription::dropped`]) and told in the subscription,
 /// where the messages are missing ([`Received::Dropped`](crate::Received::Dropped)).
 ///
 /// [`Subscription::dropped`]: crate::Subscription::dropped
@@ -25,6 +24,18 @@ pub enum Overflow {
     ///
     /// [`RecvError::Overflow`]: crate::RecvError::Overflow
     Disconnect,
+    /// Nothing is dropped: the node keeps what comes, up to a quarter of
+    /// [`Limits::receive_bytes`](crate::Limits::receive_bytes), and then the senders wait, as they do for
+    /// a slow host. With them wait the other messages of their streams to the same region, also to
+    /// other subscriptions; other regions go on. A node that makes others wait for 10 s
+    /// ([`ServiceOptions::slow_after`](crate::ServiceOptions::slow_after)) is away, if at least as many
+    /// of the region's nodes do not: then nobody waits, and what is not kept for it any more is told by
+    /// [`Received::Lost`](crate::Received::Lost). The queue may be longer than its capacity by what is
+    /// delivered in one go, 1 MiB and a message for each sender. A thread that both publishes to a group and
+    /// reads it must not wait in [`Publisher::send`](crate::Publisher::send): its own queue may be what is full.
+    ///
+    /// Not attached, and not for [`Group::latest_by`](crate::Group::latest_by).
+    Hold,
 }
 
 /// Limits of a queue.

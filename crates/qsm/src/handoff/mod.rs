@@ -12,6 +12,7 @@ pub(crate) mod message;
 pub(crate) mod outlet;
 pub(crate) mod received;
 pub(crate) mod reply;
+pub(crate) mod room;
 pub(crate) mod shared;
 pub(crate) mod signal;
 pub(crate) mod sink;

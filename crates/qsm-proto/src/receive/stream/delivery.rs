@@ -20,6 +20,7 @@ impl ReceiveStream {
         self.held = held;
         self.interrupted = Instant::NEVER;
         if self.delivered < self.contiguous || self.lost_numbers.is_some() {
+            self.stopped = false;
             self.deliver_ready(history, held, context);
             self.tell_packets(&mut context.delivery);
         }
@@ -99,7 +100,9 @@ impl ReceiveStream {
         let role = history.role(view, sequence);
         match role.duty {
             Duty::Wait => return false,
-            Duty::Deliver if held => return false,
+            Duty::Deliver if held || self.stops_at(&data, role.duty, &context.delivery) => {
+                return false;
+            }
             Duty::Deliver => self.deliver_packet(&data, history, &mut context.delivery),
             Duty::Pass => context.delivery.stats.discard_not_mine += 1,
         }

@@ -9,7 +9,7 @@ use qsm_wire::SeqRange;
 use super::{Datagram, PacketState, ReceiveStream, StreamContext};
 use crate::Instant;
 use crate::history::History;
-use crate::receive::PacketPlace;
+use crate::receive::{PacketPlace, PacketStore};
 
 /// Time after which a packet that gave way is asked for again: what is nearer has time to come first.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
@@ -38,8 +38,9 @@ impl ReceiveStream {
     /// missing, as far as there is room for it. The next packet in order needs none. Returns what
     /// of it the sender has said that it has not any more.
     pub fn extend(&mut self, context: &mut StreamContext<'_>) -> Option<SeqRange> {
-        let head = u64::from(self.gaps.is_empty());
-        let room = match leaves_room(self.held, context) {
+        // What its readers have no room for is not asked for once there is no room here either.
+        let head = u64::from(self.gaps.is_empty() && !self.waits_full(context.store));
+        let room = match self.leaves_room(self.held, context) {
             true => 0,
             false => u64::try_from(context.store.room_packets()).unwrap_or(u64::MAX),
         };
@@ -71,7 +72,7 @@ impl ReceiveStream {
         held: bool,
         context: &mut StreamContext<'_>,
     ) -> Option<PacketPlace> {
-        if !leaves_room(held, context)
+        if !self.leaves_room(held, context)
             && let Some(place) = context.store.keep(datagram)
         {
             return Some(place);
@@ -153,6 +154,17 @@ impl ReceiveStream {
         number <= claimed && history.answers_for(self.view_of(number, history), number)
     }
 
+    /// Leaves the rest of the room to the stream that this one waits for, or to streams whose readers
+    /// have room.
+    fn leaves_room(&self, held: bool, context: &StreamContext<'_>) -> bool {
+        held && context.store.is_half_full() || self.waits_full(context.store)
+    }
+
+    /// Its readers take no more, and there is no room to wait for them.
+    fn waits_full(&self, store: &PacketStore) -> bool {
+        self.stopped && store.is_nearly_full()
+    }
+
     /// A packet is delivered and there is no room to cache it: others must not count on it here, but
     /// those that are away, for whom no watermark speaks.
     pub(super) fn note_uncached(&mut self, sequence: u64) {
@@ -173,9 +185,4 @@ fn replace(
     context.store.free(place);
     context.delivery.stats.discard_memory += 1;
     context.store.keep(datagram)
-}
-
-/// Leaves the rest of the room to the stream that this one waits for.
-fn leaves_room(held: bool, context: &StreamContext<'_>) -> bool {
-    held && context.store.is_half_full()
 }

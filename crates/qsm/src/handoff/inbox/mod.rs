@@ -3,6 +3,7 @@
 //! The core thread writes, application threads read: a file for each.
 
 mod read;
+mod room;
 mod write;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,6 +14,7 @@ use crossbeam_queue::SegQueue;
 use crate::error::RecvError;
 use crate::handoff::aside::{Aside, Item};
 use crate::handoff::message::{Capacity, Overflow};
+use crate::handoff::room::RoomSignal;
 use crate::handoff::sleepers::Sleepers;
 
 /// What became of an item that was offered.
@@ -78,6 +80,8 @@ pub(crate) struct Inbox<T> {
     overflow: Overflow,
     dropped: AtomicU64,
     closed: OnceLock<RecvError>,
+    /// Used by [`Overflow::Hold`] alone.
+    room: RoomSignal,
     readership: Arc<Readership>,
 }
 
@@ -98,6 +102,7 @@ impl<T: Item> Inbox<T> {
             overflow,
             dropped: AtomicU64::new(0),
             closed: OnceLock::new(),
+            room: RoomSignal::default(),
             readership,
         }
     }
@@ -128,6 +133,9 @@ impl<T: Item> Inbox<T> {
         self.messages.fetch_sub(1, Ordering::Relaxed);
         let bytes = entry.bytes + entry.item.settle();
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if self.overflow == Overflow::Hold {
+            self.room.tell(|| self.has_room());
+        }
         Some(entry)
     }
 }

@@ -18,11 +18,12 @@ impl<T: Item> Inbox<T> {
         if self.is_over() {
             return offered;
         }
-        while !self.fits(bytes) {
+        // What overflows is bounded by who asks whether it is full.
+        while self.overflow != Overflow::Hold && !self.fits(bytes) {
             // Between this look and the next a reader may have taken items too.
             offered.dropped += match self.overflow {
                 Overflow::DropOldest => u64::from(self.drop_oldest()),
-                Overflow::DropNewest | Overflow::Disconnect => 1,
+                Overflow::DropNewest | Overflow::Disconnect | Overflow::Hold => 1,
             };
             if self.overflow != Overflow::DropOldest {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -92,7 +93,7 @@ impl<T: Item> Inbox<T> {
     }
 
     /// With so many items of these bytes.
-    fn memory(&self, messages: usize) -> usize {
+    pub(super) fn memory(&self, messages: usize) -> usize {
         self.bytes() + messages * T::OVERHEAD
     }
 

@@ -4,6 +4,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::{CORE_OF, Shared};
+use qsm_net::Waker;
+
 use crate::error::CloseReason;
 use crate::handoff::command::Command;
 use crate::snapshot::Snapshot;
@@ -12,6 +14,11 @@ impl Shared {
     /// The calling thread is the core thread.
     pub(crate) fn started(&self) {
         CORE_OF.set(Some(self.node));
+    }
+
+    /// For those who have something for the core thread.
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
     }
 
     pub(crate) fn next_command(&self) -> Option<Command> {

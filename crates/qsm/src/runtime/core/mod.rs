@@ -194,9 +194,18 @@ impl Core {
     fn wake(&mut self) {
         self.pending.check(self.now, &self.endpoint, &self.sources);
         self.routes.catch_up(self.now);
+        self.follow_readers();
         self.routes.wake();
         self.readers.wake();
         self.sources.wake(&self.shared);
+    }
+
+    /// Tells the protocol which groups' readers take no more.
+    fn follow_readers(&mut self) {
+        if let Some(full) = self.routes.follow_readers(self.shared.waker()) {
+            self.endpoint.set_full_readers(self.now, full);
+            self.sources.unblock();
+        }
     }
 
     fn exit_publisher(&mut self, names: Vec<String>) {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use qsm_proto::{Deliver, Endpoint, Instant, Miss, Run};
+use qsm_net::Waker;
+use qsm_proto::{Deliver, Endpoint, FullReaders, Instant, Miss, Run};
 use qsm_wire::{GroupId, Origin};
 
 use crate::error::{CloseReason, RecvError};
@@ -26,6 +27,8 @@ struct Subscriber {
     sink: Sink,
     /// Something was queued in this turn.
     touched: bool,
+    /// Its queue is full, and holds senders up.
+    full: bool,
 }
 
 struct Name {
@@ -37,6 +40,26 @@ struct Name {
 struct Bound {
     name: Arc<str>,
     subscribers: Vec<usize>,
+}
+
+/// Queues that are full and hold senders up.
+struct FullQueues {
+    /// Places of their subscribers, as the protocol was told.
+    full: Vec<usize>,
+    /// The protocol was told that there are none.
+    none: bool,
+    /// Subscribers or numbers of groups are others than when it was told.
+    changed: bool,
+}
+
+impl Default for FullQueues {
+    fn default() -> Self {
+        Self {
+            full: Vec::new(),
+            none: true,
+            changed: false,
+        }
+    }
 }
 
 /// Who gets what.
@@ -51,6 +74,7 @@ pub(super) struct Routes {
     /// Subscribers whose queue has no room for all notices.
     behind: Vec<usize>,
     catch_up_at: Instant,
+    readers: FullQueues,
     stats: RuntimeStats,
 }
 
@@ -61,7 +85,9 @@ impl Routes {
             names: Arc::clone(names),
             sink,
             touched: false,
+            full: false,
         };
+        self.readers.changed = true;
         let free = self.subscribers.iter().position(Option::is_none);
         let place = free.unwrap_or(self.subscribers.len());
         if place == self.subscribers.len() {
@@ -96,6 +122,7 @@ impl Routes {
             .map(|subscriber| subscriber.names);
         self.touched.retain(|other| *other != place);
         self.behind.retain(|other| *other != place);
+        self.readers.changed = true;
         let names = names.iter().flat_map(|names| names.iter());
         let gone = names.filter(|name| self.unlink(name, |other| other != place));
         gone.map(|name| name.to_string()).collect::<Vec<_>>()
@@ -108,6 +135,7 @@ impl Routes {
 
     /// Group numbers are void: the node has begun a new life.
     fn forget_numbers(&mut self) {
+        self.readers.changed = true;
         self.table.clear();
         self.names.values_mut().for_each(|name| name.group = None);
     }
@@ -156,6 +184,55 @@ impl Routes {
     /// When [`Routes::catch_up`] has something to do.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         (!self.behind.is_empty()).then_some(self.catch_up_at)
+    }
+
+    /// Looks which queues are full that hold senders up ([`Overflow::Hold`]). Returns the groups whose
+    /// readers take no more, if that may have changed. Once per turn, before [`Routes::wake`].
+    ///
+    /// [`Overflow::Hold`]: crate::Overflow::Hold
+    pub(super) fn follow_readers(&mut self, core: &Waker) -> Option<FullReaders> {
+        let mut changed = core::mem::take(&mut self.readers.changed);
+        if self.readers.none && !changed && self.touched.is_empty() {
+            return None;
+        }
+        let places = self.touched.iter().chain(&self.readers.full);
+        for place in places {
+            if let Some(Some(subscriber)) = self.subscribers.get_mut(*place)
+                && let Sink::Queue(inbox) = &subscriber.sink
+                && inbox.can_hold()
+            {
+                let full = inbox.is_full(core);
+                self.stats.readers_full += u64::from(full && !subscriber.full);
+                changed |= full != subscriber.full;
+                subscriber.full = full;
+            }
+        }
+        changed.then(|| self.full_readers()).flatten()
+    }
+
+    /// Groups whose readers take no more; `None`: there were none before, and are none.
+    fn full_readers(&mut self) -> Option<FullReaders> {
+        let subscribers = &self.subscribers;
+        let is_full = |place: &usize| subscribers[*place].as_ref().is_some_and(|it| it.full);
+        self.readers.full = (0..subscribers.len()).filter(is_full).collect();
+        let none = self.readers.full.is_empty();
+        if core::mem::replace(&mut self.readers.none, none) && none {
+            return None;
+        }
+        if subscribers
+            .iter()
+            .flatten()
+            .all(|subscriber| subscriber.full)
+        {
+            return Some(match none {
+                true => FullReaders::None,
+                false => FullReaders::All,
+            });
+        }
+        let full = subscribers.iter().flatten().filter(|it| it.full);
+        let names = full.flat_map(|subscriber| subscriber.names.iter());
+        let groups = names.filter_map(|name| self.names.get(name)?.group);
+        Some(FullReaders::of(groups.collect()))
     }
 
     fn sink(&mut self, place: usize) -> Option<&mut Sink> {
@@ -300,6 +377,7 @@ impl Routes {
         if index(group) >= GROUPS_MAX {
             return;
         }
+        self.readers.changed = true;
         self.unbind(group);
         let Some(entry) = self.names.get_mut(&name) else {
             return;
