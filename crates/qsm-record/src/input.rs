@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::net::SocketAddr;
 
+use qsm_proto::Promptness;
 use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
 
@@ -95,6 +96,13 @@ pub enum Input<'a> {
         /// How long datagrams had waited.
         time: Duration,
     },
+    /// `want`
+    Want {
+        /// The group.
+        group: &'a str,
+        /// In which ways it is wanted beside its order.
+        modes: Vec<Promptness>,
+    },
 }
 
 /// Numbers of the inputs in a file.
@@ -115,6 +123,7 @@ mod tag {
     pub(super) const PUSH: u8 = 29;
     pub(super) const MOVE: u8 = 30;
     pub(super) const CLOSE: u8 = 31;
+    pub(super) const WANT: u8 = 32;
 }
 
 /// Addresses that datagrams came from have numbers once they have occurred.
@@ -142,6 +151,7 @@ impl Input<'_> {
             Self::Timeout => tag::TIMEOUT,
             Self::Transmit => tag::TRANSMIT,
             Self::Wait { .. } => tag::WAIT,
+            Self::Want { .. } => tag::WANT,
         }
     }
 
@@ -184,6 +194,11 @@ impl Input<'_> {
             }),
             Self::Service { address } => to.address(*address),
             Self::Wait { time } => to.duration(*time),
+            Self::Want { group, modes } => {
+                to.text(group);
+                to.count(modes.len());
+                modes.iter().for_each(|mode| put_mode(*mode, to));
+            }
         }
     }
 }
@@ -243,6 +258,10 @@ impl<'a> Input<'a> {
             tag::WAIT => Self::Wait {
                 time: fields.duration()?,
             },
+            tag::WANT => Self::Want {
+                group: fields.text()?,
+                modes: modes(fields)?,
+            },
             _ => return Err(Malformed),
         })
     }
@@ -258,6 +277,24 @@ fn role(fields: &mut Fields<'_>) -> Result<Role, Malformed> {
 fn groups<'a>(fields: &mut Fields<'a>) -> Result<Vec<&'a str>, Malformed> {
     let count: usize = fields.narrow()?;
     (0..count).map(|_| fields.text()).collect()
+}
+
+fn put_mode(mode: Promptness, to: &mut Vec<u8>) {
+    to.flag(mode != Promptness::Arrival);
+    if let Promptness::Within(limit) = mode {
+        to.duration(limit);
+    }
+}
+
+fn modes(fields: &mut Fields<'_>) -> Result<Vec<Promptness>, Malformed> {
+    let count: usize = fields.narrow()?;
+    let mode = |_| {
+        Ok(match fields.flag()? {
+            true => Promptness::Within(fields.duration()?),
+            false => Promptness::Arrival,
+        })
+    };
+    (0..count).map(mode).collect()
 }
 
 fn list(fields: &mut Fields<'_>) -> Result<QueryKind, Malformed> {
@@ -300,6 +337,9 @@ impl fmt::Display for Input<'_> {
             Self::Timeout => f.write_str("timers are due"),
             Self::Transmit => f.write_str("something to send is asked for"),
             Self::Wait { time } => write!(f, "datagrams have waited {time:?}"),
+            Self::Want { group, modes } => {
+                write!(f, "group {group} is wanted beside its order as {modes:?}")
+            }
         }
     }
 }

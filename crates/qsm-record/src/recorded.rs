@@ -4,7 +4,9 @@ use core::ops::Deref;
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use qsm_proto::{Datagram, Deliver, Endpoint, Event, Instant, Publication, PublishError, Transmit};
+use qsm_proto::{
+    Datagram, Deliver, Endpoint, Event, Instant, Promptness, Publication, PublishError, Transmit,
+};
 use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
 
@@ -168,6 +170,16 @@ impl Recorded {
         });
         let request = self.endpoint.exit(now, role, names);
         self.note_request(request)
+    }
+
+    /// As [`Endpoint::want`].
+    pub fn want(&mut self, now: Instant, name: &str, modes: &[Promptness]) {
+        self.note(now, || Input::Want {
+            group: name,
+            modes: modes.to_vec(),
+        });
+        self.endpoint.want(now, name, modes);
+        self.done();
     }
 
     /// As [`Endpoint::query`].
