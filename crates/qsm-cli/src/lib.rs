@@ -16,6 +16,7 @@ mod audience;
 mod base64;
 mod commands;
 #[cfg(test)]
+mod delivery;
 mod documented;
 mod frames;
 mod group_hashes;

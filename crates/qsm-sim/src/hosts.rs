@@ -121,6 +121,18 @@ impl SimOptions {
         plan.two_networks.then(|| address(host, plan.ipv6, 1))
     }
 
+    /// Whether a host is never slow and never stands still: what it does in time it does on time.
+    pub(crate) fn is_punctual(&self, host: usize) -> bool {
+        let hinders = |fault: &Fault| match fault {
+            Fault::Freeze { host: other, .. }
+            | Fault::Sleep { host: other, .. }
+            | Fault::Slow { host: other, .. } => *other == host,
+            _ => false,
+        };
+        let mut faults = self.faults.iter();
+        self.costs.is_none() && !faults.any(|(_, fault)| hinders(fault))
+    }
+
     /// The service that nodes are configured with: the only one, unless it is embedded. Otherwise
     /// they look for one.
     pub(crate) fn told_service(&self) -> Option<SocketAddr> {

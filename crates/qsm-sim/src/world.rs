@@ -11,6 +11,7 @@ use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, mix};
 use qsm_wire::membership::{Answer, Role};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, StreamId, ViewNumber};
 
+use crate::checkers::prompt::{Common, LostNumbers};
 use crate::checkers::{Arrival, Checkers, memory, pauses, views};
 use crate::clock::Clock;
 use crate::content;
@@ -18,7 +19,7 @@ use crate::coverage::Coverage;
 use crate::engine::{Engine, EngineOptions, Outputs, Task};
 use crate::hosts::{HostRole, node_id};
 use crate::latency::Stability;
-use crate::machine::{Delivered, Loss, Machine, NodeKind};
+use crate::machine::{Delivered, Loss, Machine, NodeKind, PromptRow};
 use crate::options::SimOptions;
 use crate::pattern::GroupPlan;
 use crate::report::Counters;
@@ -208,6 +209,7 @@ impl World {
         self.engine
             .drive(host, |machine, now, out| machine.handle_timeout(now, out))?;
         self.react(host)?;
+        self.want_promptly(host)?;
         for role in [Role::Subscriber, Role::Publisher] {
             let groups: Vec<usize> = self.apps[host]
                 .roles
@@ -220,6 +222,18 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// The application says in which ways it wants groups beside their order.
+    fn want_promptly(&mut self, host: usize) -> Result<(), Violation> {
+        let Some(modes) = self.options.prompt.get(&host) else {
+            return Ok(());
+        };
+        let groups = 0..self.options.groups.len();
+        self.engine.drive(host, |machine, local, _| {
+            groups.for_each(|group| machine.want(local, &GroupPlan::name(group), modes));
+        })?;
+        self.react(host)
     }
 
     /// The host's process dies.
@@ -299,7 +313,10 @@ impl World {
         if let Some(origin) = app.origin {
             match since {
                 Some(since) => self.checkers.history.want(origin, group, since),
-                None => self.checkers.history.unwant(origin, group),
+                None => {
+                    self.checkers.history.unwant(origin, group);
+                    self.checkers.prompt.unwant(origin, group);
+                }
             }
         }
     }
@@ -372,6 +389,9 @@ impl World {
         }
         for (_, loss) in losses {
             self.lost(host, loss)?;
+        }
+        for row in outputs.deliveries.prompt() {
+            self.handed_out(host, row, outputs)?;
         }
         for event in &outputs.events {
             self.event(host, event)?;
@@ -520,6 +540,64 @@ impl World {
             number: self.base(row.sender, row.group) + row.number,
             bytes,
         })
+    }
+
+    /// Judges what a node has handed out or told in another way than in order.
+    fn handed_out(
+        &mut self,
+        host: usize,
+        row: &PromptRow,
+        outputs: &Outputs,
+    ) -> Result<(), Violation> {
+        let Some(receiver) = self.apps[host].origin.filter(|_| self.checkers.armed) else {
+            return Ok(());
+        };
+        let (id, sender) = match row {
+            PromptRow::Given(_, row) => (row.group, row.sender),
+            PromptRow::Lost(_, Loss::Messages { group, sender, .. })
+            | PromptRow::Vague(_, group, sender) => (*group, *sender),
+            PromptRow::Lost(_, Loss::Packets { .. }) => return Ok(()),
+        };
+        // As for what comes in order.
+        let Some(group) = self.group_of(host, id) else {
+            return Ok(());
+        };
+        let (now, base) = (self.engine.now(), self.base(sender, id));
+        let checkers = &mut self.checkers;
+        let common = Common {
+            history: &checkers.history,
+            sizes: checkers.sizes,
+            punctual: self.options.is_punctual(host),
+        };
+        match *row {
+            PromptRow::Given(mode, row) => {
+                let arrival = Arrival {
+                    receiver,
+                    group,
+                    sender,
+                    number: base + row.number,
+                    bytes: outputs.deliveries.bytes(&row),
+                };
+                checkers.prompt.give(now, mode, &arrival, common)
+            }
+            PromptRow::Lost(mode, Loss::Messages { first, last, .. }) => {
+                let lost = LostNumbers {
+                    receiver,
+                    group,
+                    sender,
+                    first: base + first,
+                    last: base + last,
+                };
+                checkers.prompt.lose(now, mode, lost, common)
+            }
+            PromptRow::Lost(_, Loss::Packets { .. }) => Ok(()),
+            PromptRow::Vague(mode, ..) => {
+                checkers
+                    .prompt
+                    .lose_vaguely(mode, (receiver, group, sender));
+                Ok(())
+            }
+        }
     }
 
     fn lost(&mut self, host: usize, loss: &Loss) -> Result<(), Violation> {

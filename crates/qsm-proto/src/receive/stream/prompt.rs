@@ -25,8 +25,19 @@ struct Walk {
     mode: Promptness,
     /// Everything up to here has been looked at, or is missing for too long.
     position: u64,
-    /// Since when what comes next has waited for another region.
+    /// Since when the stream has waited for another region.
     held_since: Option<Instant>,
+}
+
+impl Walk {
+    /// Until when its packets wait for those of another region; `None`: they do not, or no longer.
+    fn held_until(&self, now: Instant) -> Option<Instant> {
+        let Promptness::Within(limit) = self.mode else {
+            return None;
+        };
+        let until = self.held_since?.after(limit);
+        (until > now).then_some(until)
+    }
 }
 
 /// The walks of a stream. Made at its first gap that matters to somebody.
@@ -120,13 +131,17 @@ impl ReceiveStream {
         context: &mut StreamContext<'_>,
     ) -> Instant {
         let mut bytes = 0;
+        walk.held_since = match self.held {
+            true => walk.held_since.or(Some(context.now)),
+            false => None,
+        };
         while walk.position < self.highest {
             let next = walk.position + 1;
             let step = match self.slot(next) {
                 PacketState::Received | PacketState::Lost => Step::To(next),
                 PacketState::Missing => self.pass_gap(walk.mode, next, context.now),
                 PacketState::Kept(_) if bytes >= WALKED_IN_ONE_GO_BYTES => Step::At(context.now),
-                PacketState::Kept(place) => match self.held_until(walk, context.now) {
+                PacketState::Kept(place) => match walk.held_until(context.now) {
                     Some(at) => Step::At(at),
                     None => {
                         bytes += context.store.packet(place).len();
@@ -165,19 +180,6 @@ impl ReceiveStream {
         } else {
             Step::At(due)
         }
-    }
-
-    /// Until when a packet waits for those of another region; `None`: it does not, or no longer.
-    fn held_until(&self, walk: &mut Walk, now: Instant) -> Option<Instant> {
-        let Promptness::Within(limit) = walk.mode else {
-            return None;
-        };
-        if !self.held {
-            walk.held_since = None;
-            return None;
-        }
-        let until = walk.held_since.get_or_insert(now).after(limit);
-        (until > now).then_some(until)
     }
 
     /// Hands out the messages of a kept packet that are wanted so.
