@@ -15,8 +15,8 @@
 mod audience;
 mod base64;
 mod commands;
-#[cfg(test)]
 mod delivery;
+#[cfg(test)]
 mod documented;
 mod frames;
 mod group_hashes;

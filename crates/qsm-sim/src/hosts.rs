@@ -7,6 +7,7 @@ use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceConfig};
 use qsm_proto::{Config, mix};
 use qsm_wire::NodeId;
 
+use crate::faults::Fault;
 use crate::mischief::Mischief;
 use crate::options::SimOptions;
 

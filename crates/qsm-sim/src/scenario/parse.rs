@@ -188,10 +188,7 @@ impl Reader {
             }
             Verb::Duration => options.duration = words.time("how long faults last")?,
             Verb::Settle => options.settle = words.time("how long everything may take to rest")?,
-            Verb::Drift => {
-                let drift = words.bounded("parts per million", 0..=100_000)?;
-                options.drift_ppm_max = u32::try_from(drift).unwrap_or(0);
-            }
+            Verb::Drift => options.drift_ppm_max = drift(words)?,
             Verb::Sizes => {
                 let sizes = [("mix", Sizes::MIX), ("small", Sizes::SMALL)];
                 options.sizes = words.choice("sizes", &sizes)?;
@@ -319,6 +316,11 @@ fn wrong_at(place: &Place, reason: String) -> ScenarioError {
 fn count(words: &mut Words<'_>, what: &str, bounds: RangeInclusive<u64>) -> Result<usize, Wrong> {
     let number = words.bounded(what, bounds)?;
     Ok(usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+fn drift(words: &mut Words<'_>) -> Result<u32, Wrong> {
+    let drift = words.bounded("parts per million", 0..=100_000)?;
+    Ok(u32::try_from(drift).unwrap_or(0))
 }
 
 /// A way in which a host wants its groups.
