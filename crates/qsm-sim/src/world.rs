@@ -567,9 +567,8 @@ impl World {
         let common = Common {
             history: &checkers.history,
             sizes: checkers.sizes,
-            punctual: self.options.is_punctual(host),
         };
-        match *row {
+        let (mode, number) = match *row {
             PromptRow::Given(mode, row) => {
                 let arrival = Arrival {
                     receiver,
@@ -578,7 +577,8 @@ impl World {
                     number: base + row.number,
                     bytes: outputs.deliveries.bytes(&row),
                 };
-                checkers.prompt.give(now, mode, &arrival, common)
+                checkers.prompt.give(now, mode, &arrival, common)?;
+                (mode, base + row.number)
             }
             PromptRow::Lost(mode, Loss::Messages { first, last, .. }) => {
                 let lost = LostNumbers {
@@ -588,16 +588,31 @@ impl World {
                     first: base + first,
                     last: base + last,
                 };
-                checkers.prompt.lose(now, mode, lost, common)
+                checkers.prompt.lose(mode, lost, common)?;
+                (mode, base + last)
             }
-            PromptRow::Lost(_, Loss::Packets { .. }) => Ok(()),
+            PromptRow::Lost(_, Loss::Packets { .. }) => return Ok(()),
             PromptRow::Vague(mode, ..) => {
                 checkers
                     .prompt
                     .lose_vaguely(mode, (receiver, group, sender));
-                Ok(())
+                return Ok(());
             }
-        }
+        };
+        let way = (receiver, group, sender);
+        let late = checkers.prompt.late(now, mode, way, number);
+        late.filter(|_| self.is_in_time(host)).map_or(Ok(()), Err)
+    }
+
+    /// Whether a host is never slow, and has had room for all that came: what gives way for another
+    /// packet is not there any more.
+    fn is_in_time(&self, host: usize) -> bool {
+        let machine = self.engine.machine(host);
+        let counters = machine.map(Machine::counters).unwrap_or_default();
+        let mut dropped = counters
+            .iter()
+            .filter(|(name, _)| *name == "discard_memory");
+        self.options.is_punctual(host) && dropped.all(|(_, count)| *count == 0)
     }
 
     fn lost(&mut self, host: usize, loss: &Loss) -> Result<(), Violation> {
