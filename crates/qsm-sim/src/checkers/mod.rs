@@ -58,8 +58,8 @@ pub(crate) mod watermarks;
 
 use std::collections::BTreeMap;
 
-use qsm_proto::Promptness;
 use qsm_proto::region::Region;
+use qsm_proto::{Instant, Promptness};
 use qsm_wire::{Origin, ViewNumber};
 
 use self::agreement::Agreement;
@@ -69,7 +69,7 @@ use self::deafness::Deafness;
 use self::delays::Delays;
 use self::history::History;
 use self::liveness::Liveness;
-use self::prompt::Prompt;
+use self::prompt::{LostNumbers, Prompt};
 use self::rate::Rate;
 use self::sendings::Sendings;
 use self::slowness::Slowness;
@@ -147,6 +147,25 @@ impl Checkers {
             arrival.number,
         );
         Ok(())
+    }
+
+    /// A message is handed out in another way than in order.
+    pub(crate) fn handed_out(
+        &mut self,
+        now: Instant,
+        mode: Promptness,
+        arrival: &Arrival<'_>,
+    ) -> Result<(), Violation> {
+        creation::check(&self.history, self.sizes, arrival)?;
+        duplicate::check_wanted(&self.history, arrival)?;
+        let way = (arrival.receiver, arrival.group, arrival.sender);
+        self.prompt.give(now, mode, way, arrival.number)
+    }
+
+    /// Messages are told as lost in another way than in order.
+    pub(crate) fn overdue(&mut self, mode: Promptness, lost: LostNumbers) -> Result<(), Violation> {
+        let published = self.history.published(lost.sender, lost.group);
+        self.prompt.lose(mode, lost, published)
     }
 
     pub(crate) fn lost(

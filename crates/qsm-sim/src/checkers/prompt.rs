@@ -5,8 +5,6 @@ use qsm_proto::{Instant, Promptness};
 use qsm_wire::Origin;
 
 use super::history::History;
-use super::{Arrival, creation, duplicate};
-use crate::content::Sizes;
 use crate::runs::Runs;
 use crate::violation::Violation;
 
@@ -15,7 +13,7 @@ use crate::violation::Violation;
 const LATE_MAX: Duration = Duration::from_millis(5);
 
 /// A receiver's messages of one sender in one group.
-type Way = (Origin, usize, Origin);
+pub(crate) type Way = (Origin, usize, Origin);
 
 /// Whoever wants messages in another way than in order gets each once, and each that is delivered in
 /// order, or is told that it will not; in order and without a silent gap if they are wanted so; and
@@ -55,19 +53,9 @@ impl Prompt {
         &mut self,
         now: Instant,
         mode: Promptness,
-        arrival: &Arrival<'_>,
-        common: Common<'_>,
+        way: Way,
+        number: u64,
     ) -> Result<(), Violation> {
-        creation::check(common.history, common.sizes, arrival)?;
-        duplicate::check_wanted(common.history, arrival)?;
-        let Arrival {
-            receiver,
-            group,
-            sender,
-            number,
-            ..
-        } = *arrival;
-        let way = (receiver, group, sender);
         let track = self.tracks.entry((way, mode)).or_default();
         if track.given.contains(number) {
             return Err(wrong(mode, way, &format!("#{number} twice")));
@@ -89,12 +77,12 @@ impl Prompt {
         Ok(())
     }
 
-    /// It is told that these messages will not come.
+    /// It is told that these messages will not come, of so many that were published.
     pub(crate) fn lose(
         &mut self,
         mode: Promptness,
         lost: LostNumbers,
-        common: Common<'_>,
+        published: u64,
     ) -> Result<(), Violation> {
         let LostNumbers {
             receiver,
@@ -104,7 +92,6 @@ impl Prompt {
             last,
         } = lost;
         let way = (receiver, group, sender);
-        let published = common.history.published(sender, group);
         let track = self.tracks.entry((way, mode)).or_default();
         if first == 0 || last < first || last > published || track.given.overlaps(first, last) {
             let what = format!("#{first}..=#{last} of {published} as lost, some of them had");
@@ -181,13 +168,6 @@ impl Prompt {
     }
 }
 
-/// What is known beside the ways.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Common<'a> {
-    pub(crate) history: &'a History,
-    pub(crate) sizes: Sizes,
-}
-
 fn wrong(mode: Promptness, way: Way, what: &str) -> Violation {
     let (receiver, group, sender) = way;
     let message = format!("{receiver} gets by {mode:?} of {sender}/group {group} {what}");
@@ -199,7 +179,6 @@ mod tests {
     use qsm_wire::{Incarnation, NodeId};
 
     use super::*;
-    use crate::content::{fill, key, length};
 
     const SOON: Promptness = Promptness::Within(Duration::from_millis(20));
     const BEGIN: Instant = Instant(1_000_000_000);
@@ -236,27 +215,10 @@ mod tests {
             }
         }
 
-        fn common(history: &History) -> Common<'_> {
-            Common {
-                history,
-                sizes: Sizes::SMALL,
-            }
-        }
-
         fn give(&mut self, ms: u64, number: u64) -> Result<(), Violation> {
-            let mut bytes = Vec::new();
-            let key = key(0, origin(2), number);
-            fill(key, length(Sizes::SMALL, key), &mut bytes);
-            let arrival = Arrival {
-                receiver: origin(1),
-                group: 0,
-                sender: origin(2),
-                number,
-                bytes: &bytes,
-            };
             let now = BEGIN.after(Duration::from_millis(ms));
-            self.prompt
-                .give(now, self.mode, &arrival, Self::common(&self.history))
+            let way = (origin(1), 0, origin(2));
+            self.prompt.give(now, self.mode, way, number)
         }
 
         fn lose(&mut self, first: u64, last: u64) -> Result<(), Violation> {
@@ -267,8 +229,7 @@ mod tests {
                 first,
                 last,
             };
-            self.prompt
-                .lose(self.mode, lost, Self::common(&self.history))
+            self.prompt.lose(self.mode, lost, 10)
         }
 
         fn end(&self) -> Result<(), Violation> {
@@ -292,7 +253,7 @@ mod tests {
         told.give(0, 4).unwrap();
         told.prompt.unwant(origin(1), 0);
         told.give(0, 7).unwrap();
-        assert!(told.give(0, 11).is_err(), "it was not published");
+        assert!(told.lose(8, 11).is_err(), "so many were not published");
     }
 
     #[test]
