@@ -15,6 +15,7 @@
 mod audience;
 mod base64;
 mod commands;
+mod delivery;
 #[cfg(test)]
 mod documented;
 mod frames;

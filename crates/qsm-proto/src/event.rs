@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use crate::Damage;
-use crate::receive::Run;
+use crate::receive::{Promptness, Run};
 use qsm_wire::membership::{Answer, AwayReason};
 use qsm_wire::{GroupId, Incarnation, Origin, RegionId, ViewNumber};
 use std::collections::{BTreeSet, VecDeque};
@@ -41,6 +41,16 @@ pub trait Deliver {
     /// Something that will never be delivered; called before what follows it. No event says the
     /// same.
     fn miss(&mut self, _miss: Miss<'_>) {}
+
+    /// A message for those who want its group so, and for nobody else; see
+    /// [`Endpoint::want`](crate::Endpoint::want). Called beside [`Deliver::deliver`], and once for
+    /// each way.
+    fn deliver_promptly(&mut self, _mode: Promptness, _message: Delivery<'_>) {}
+
+    /// Something that those will never get who want its group so, or the packets that it may have
+    /// been in; called before what follows it. What [`Deliver::miss`] says of packets and lives
+    /// concerns them, too; what it says of messages does not.
+    fn miss_promptly(&mut self, _mode: Promptness, _miss: Miss<'_>) {}
 }
 
 /// What will never be delivered.

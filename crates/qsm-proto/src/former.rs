@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use qsm_wire::{GroupId, Origin};
 
-use crate::receive::Cursors;
+use crate::receive::{Cursors, HandedOut};
 
 /// The next number of each sender in each group, by the group's name, until this life has a
 /// number for the group.
@@ -20,6 +20,8 @@ struct FormerPosition {
     next: u64,
     /// The group's number at that time.
     group: GroupId,
+    /// What had been handed out ahead of its order.
+    ahead: Vec<HandedOut>,
 }
 
 impl FormerPositions {
@@ -30,23 +32,30 @@ impl FormerPositions {
         names: &BTreeMap<GroupId, Arc<str>>,
     ) {
         for (group, sender, next) in cursors.forget_all() {
+            let ahead = cursors.prompt_mut().take(group, sender);
             if let Some(name) = names.get(&group) {
                 let stood = self.0.entry(Arc::clone(name)).or_default();
                 stood.push(FormerPosition {
                     sender,
                     next,
                     group,
+                    ahead,
                 });
             }
         }
+        cursors.prompt_mut().forget_numbers();
     }
 
     /// A group has its number in this life. If that is another one, everybody had left the group,
     /// and senders number their messages to it from 1 again.
     pub(crate) fn recall(&mut self, cursors: &mut Cursors, group: GroupId, name: &str) {
         for stood in self.0.remove(name).into_iter().flatten() {
-            let next = if stood.group == group { stood.next } else { 1 };
-            cursors.recall(group, stood.sender, next);
+            let same = stood.group == group;
+            cursors.recall(group, stood.sender, if same { stood.next } else { 1 });
+            if same {
+                let prompt = cursors.prompt_mut();
+                prompt.put(group, stood.sender, stood.ahead);
+            }
         }
     }
 

@@ -65,6 +65,7 @@ mod subscriptions;
 mod table;
 mod unconfirmed;
 pub mod view;
+mod wishes;
 
 pub use channel::{Destination, Path};
 pub use config::{Config, ConfigError, Introduction, Limits, Pace, Recovery};
@@ -78,7 +79,7 @@ pub use outbox::{Outbox, Reason, Transmit};
 pub use priority::Priority;
 pub use publication::Publication;
 pub use readers::FullReaders;
-pub use receive::{Datagram, Run};
+pub use receive::{Datagram, Promptness, Run};
 pub use sources::is_source_specific;
 pub use stats::{Stats, Times};
 // Time and drawn numbers, as all pure crates know them.

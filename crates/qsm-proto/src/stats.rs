@@ -66,6 +66,10 @@ qsm_metrics::metrics! {
         packets_unknown: counter(packets),
         /// Messages reported as lost.
         messages_lost: counter(messages),
+        /// Messages handed out ahead of their order, to subscriptions that want them so.
+        messages_ahead: counter(messages),
+        /// Messages told as lost to such subscriptions because they were missing for too long.
+        messages_overdue: counter(messages),
         /// Questions to senders which messages were in packets given up.
         numbers_asked: counter(packets),
         /// Answers to such questions.

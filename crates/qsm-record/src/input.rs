@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use qsm_proto::FullReaders;
+use qsm_proto::{FullReaders, Promptness};
 use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
 
@@ -101,6 +101,13 @@ pub enum Input<'a> {
         /// How long datagrams had waited.
         time: Duration,
     },
+    /// `want`
+    Want {
+        /// The group.
+        group: &'a str,
+        /// In which ways it is wanted beside its order.
+        modes: Vec<Promptness>,
+    },
 }
 
 /// Numbers of the inputs in a file.
@@ -122,6 +129,7 @@ mod tag {
     pub(super) const MOVE: u8 = 30;
     pub(super) const CLOSE: u8 = 31;
     pub(super) const READERS: u8 = 32;
+    pub(super) const WANT: u8 = 33;
 }
 
 /// Addresses that datagrams came from have numbers once they have occurred.
@@ -150,6 +158,7 @@ impl Input<'_> {
             Self::Timeout => tag::TIMEOUT,
             Self::Transmit => tag::TRANSMIT,
             Self::Wait { .. } => tag::WAIT,
+            Self::Want { .. } => tag::WANT,
         }
     }
 
@@ -193,6 +202,11 @@ impl Input<'_> {
             Self::Readers { full } => put_readers(full, to),
             Self::Service { address } => to.address(*address),
             Self::Wait { time } => to.duration(*time),
+            Self::Want { group, modes } => {
+                to.text(group);
+                to.count(modes.len());
+                modes.iter().for_each(|mode| put_mode(*mode, to));
+            }
         }
     }
 }
@@ -255,6 +269,10 @@ impl<'a> Input<'a> {
             tag::WAIT => Self::Wait {
                 time: fields.duration()?,
             },
+            tag::WANT => Self::Want {
+                group: fields.text()?,
+                modes: modes(fields)?,
+            },
             _ => return Err(Malformed),
         })
     }
@@ -296,6 +314,24 @@ fn readers(fields: &mut Fields<'_>) -> Result<FullReaders, Malformed> {
         }
         _ => return Err(Malformed),
     })
+}
+
+fn put_mode(mode: Promptness, to: &mut Vec<u8>) {
+    to.flag(mode != Promptness::Arrival);
+    if let Promptness::Within(limit) = mode {
+        to.duration(limit);
+    }
+}
+
+fn modes(fields: &mut Fields<'_>) -> Result<Vec<Promptness>, Malformed> {
+    let count: usize = fields.narrow()?;
+    let mode = |_| {
+        Ok(match fields.flag()? {
+            true => Promptness::Within(fields.duration()?),
+            false => Promptness::Arrival,
+        })
+    };
+    (0..count).map(mode).collect()
 }
 
 fn list(fields: &mut Fields<'_>) -> Result<QueryKind, Malformed> {
@@ -347,6 +383,9 @@ impl fmt::Display for Input<'_> {
             Self::Timeout => f.write_str("timers are due"),
             Self::Transmit => f.write_str("something to send is asked for"),
             Self::Wait { time } => write!(f, "datagrams have waited {time:?}"),
+            Self::Want { group, modes } => {
+                write!(f, "group {group} is wanted beside its order as {modes:?}")
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 use core::fmt;
 use std::net::IpAddr;
 
-use qsm_proto::{Delivery, Miss, Transmit};
+use qsm_proto::{Delivery, Miss, Promptness, Transmit};
 use qsm_wire::{GroupId, Origin, mix};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -24,6 +24,7 @@ enum Sort {
     Transmit,
     Event,
     Result,
+    Ahead,
 }
 
 impl fmt::Display for Outputs {
@@ -44,6 +45,18 @@ impl Outputs {
         let [node, life] = words(message.sender);
         let words = [message.group.0.into(), node, life, message.number];
         self.add(Sort::Delivery, &words, message.bytes);
+    }
+
+    /// Adds a message in another way than in order.
+    pub(crate) fn deliver_promptly(&mut self, mode: Promptness, message: &Delivery<'_>) {
+        self.add_shown(Sort::Ahead, &mode);
+        self.deliver(message);
+    }
+
+    /// Adds what will not be delivered in another way than in order.
+    pub(crate) fn miss_promptly(&mut self, mode: Promptness, miss: &Miss<'_>) {
+        self.add_shown(Sort::Ahead, &mode);
+        self.miss(miss);
     }
 
     /// Adds a group's name.

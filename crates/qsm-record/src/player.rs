@@ -9,7 +9,9 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use qsm_proto::{Datagram, Deliver, Delivery, Endpoint, Instant, Miss, Stats, Transmit};
+use qsm_proto::{
+    Datagram, Deliver, Delivery, Endpoint, Instant, Miss, Promptness, Stats, Transmit,
+};
 use qsm_wire::GroupId;
 
 use crate::entry::Entry;
@@ -317,6 +319,10 @@ impl Player {
                 endpoint.move_to(now, *address, *second);
                 None
             }
+            Input::Want { group, modes } => {
+                endpoint.want(now, group, modes);
+                None
+            }
             Input::Close => {
                 endpoint.close(now);
                 None
@@ -371,5 +377,13 @@ impl Deliver for Counted<'_> {
 
     fn miss(&mut self, miss: Miss<'_>) {
         self.out.miss(miss);
+    }
+
+    fn deliver_promptly(&mut self, mode: Promptness, message: Delivery<'_>) {
+        self.out.deliver_promptly(mode, message);
+    }
+
+    fn miss_promptly(&mut self, mode: Promptness, miss: Miss<'_>) {
+        self.out.miss_promptly(mode, miss);
     }
 }

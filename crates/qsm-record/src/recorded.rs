@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::net::SocketAddr;
 
 use qsm_proto::{
-    CopiesLeft, Datagram, Deliver, Endpoint, Event, FullReaders, Instant, Publication,
+    CopiesLeft, Datagram, Deliver, Endpoint, Event, FullReaders, Instant, Promptness, Publication,
     PublishError, Transmit,
 };
 use qsm_wire::GroupId;
@@ -180,6 +180,16 @@ impl Recorded {
         });
         let request = self.endpoint.exit(now, role, names);
         self.note_request(request)
+    }
+
+    /// As [`Endpoint::want`].
+    pub fn want(&mut self, now: Instant, name: &str, modes: &[Promptness]) {
+        self.note(now, || Input::Want {
+            group: name,
+            modes: modes.to_vec(),
+        });
+        self.endpoint.want(now, name, modes);
+        self.done();
     }
 
     /// As [`Endpoint::query`].

@@ -1,4 +1,4 @@
-use qsm_proto::{Deliver, Delivery, Miss};
+use qsm_proto::{Deliver, Delivery, Miss, Promptness};
 use qsm_wire::GroupId;
 
 use crate::outputs::Outputs;
@@ -23,5 +23,15 @@ impl Deliver for Witness<'_> {
     fn miss(&mut self, miss: Miss<'_>) {
         self.outputs.miss(&miss);
         self.out.miss(miss);
+    }
+
+    fn deliver_promptly(&mut self, mode: Promptness, message: Delivery<'_>) {
+        self.outputs.deliver_promptly(mode, &message);
+        self.out.deliver_promptly(mode, message);
+    }
+
+    fn miss_promptly(&mut self, mode: Promptness, miss: Miss<'_>) {
+        self.outputs.miss_promptly(mode, &miss);
+        self.out.miss_promptly(mode, miss);
     }
 }

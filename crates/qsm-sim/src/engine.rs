@@ -684,6 +684,7 @@ impl Engine {
             || !self.outputs.events.is_empty()
             || !self.outputs.deliveries.rows().is_empty()
             || !self.outputs.deliveries.losses().is_empty()
+            || !self.outputs.deliveries.prompt().is_empty()
     }
 
     fn advance<R>(

@@ -7,6 +7,7 @@ use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceConfig};
 use qsm_proto::{Config, mix};
 use qsm_wire::NodeId;
 
+use crate::faults::Fault;
 use crate::mischief::Mischief;
 use crate::options::SimOptions;
 
@@ -119,6 +120,18 @@ impl SimOptions {
     pub(crate) fn second_address(&self, host: usize) -> Option<SocketAddr> {
         let plan = self.host(host);
         plan.two_networks.then(|| address(host, plan.ipv6, 1))
+    }
+
+    /// Whether a host is never slow and never stands still: what it does in time it does on time.
+    pub(crate) fn is_punctual(&self, host: usize) -> bool {
+        let hinders = |fault: &Fault| match fault {
+            Fault::Freeze { host: other, .. }
+            | Fault::Sleep { host: other, .. }
+            | Fault::Slow { host: other, .. } => *other == host,
+            _ => false,
+        };
+        let mut faults = self.faults.iter();
+        self.costs.is_none() && !faults.any(|(_, fault)| hinders(fault))
     }
 
     /// The service that nodes are configured with: the only one, unless it is embedded. Otherwise

@@ -8,8 +8,8 @@ use qsm_metrics::Row;
 use qsm_proto::region::Region;
 use qsm_proto::stats::Histogram;
 use qsm_proto::{
-    Config, Deliver, Delivery, Endpoint, Event, FullReaders, Instant, Miss, PublishError, Seed,
-    Stats, Transmit,
+    Config, Deliver, Delivery, Endpoint, Event, FullReaders, Instant, Miss, Promptness,
+    PublishError, Seed, Stats, Transmit,
 };
 use qsm_wire::membership::Role;
 use qsm_wire::{GroupId, Origin, RegionId, ViewNumber};
@@ -134,6 +134,13 @@ impl Machine {
             Self::Service(_) | Self::Observer(_) => None,
             #[cfg(test)]
             Self::Toy(toy) => Some(toy.enter(role, &names)),
+        }
+    }
+
+    /// Hands out a group in these ways beside its order.
+    pub(crate) fn want(&mut self, now: Instant, name: &str, modes: &[Promptness]) {
+        if let Self::Node(node) = self {
+            node.want(now, name, modes);
         }
     }
 
@@ -511,6 +518,15 @@ pub(crate) enum Loss {
     },
 }
 
+/// What a node has handed out or told in another way than in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PromptRow {
+    Given(Promptness, Delivered),
+    Lost(Promptness, Loss),
+    /// Something before the next message is missing, and it is not told what.
+    Vague(Promptness, GroupId, Origin),
+}
+
 /// What one call of a machine has delivered.
 #[derive(Debug, Default)]
 pub(crate) struct Deliveries {
@@ -518,8 +534,12 @@ pub(crate) struct Deliveries {
     rows: Vec<Delivered>,
     /// Losses, each with the number of deliveries before it.
     losses: Vec<(usize, Loss)>,
+    /// What was handed out in other ways than in order.
+    prompt: Vec<PromptRow>,
     mischief: Mischief,
     count: u64,
+    /// The same of what was handed out in other ways.
+    handed_out: u64,
     /// Senders of which nothing is delivered any more, if there is that bug.
     muted: BTreeSet<Origin>,
 }
@@ -536,6 +556,11 @@ impl Deliveries {
         self.bytes.clear();
         self.rows.clear();
         self.losses.clear();
+        self.prompt.clear();
+    }
+
+    pub(crate) fn prompt(&self) -> &[PromptRow] {
+        &self.prompt
     }
 
     pub(crate) fn losses(&self) -> &[(usize, Loss)] {
@@ -566,15 +591,20 @@ impl Deliveries {
     }
 
     fn add(&mut self, message: Delivery<'_>) {
+        let row = self.keep(message);
+        self.rows.push(row);
+    }
+
+    fn keep(&mut self, message: Delivery<'_>) -> Delivered {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(message.bytes);
-        self.rows.push(Delivered {
+        Delivered {
             group: message.group,
             sender: message.sender,
             number: message.number,
             start,
             end: self.bytes.len(),
-        });
+        }
     }
 }
 
@@ -599,6 +629,47 @@ impl Deliver for Deliveries {
             Miss::Absence { .. } | Miss::Life { .. } => return,
         };
         self.losses.push((self.rows.len(), loss));
+    }
+
+    fn deliver_promptly(&mut self, mode: Promptness, message: Delivery<'_>) {
+        let row = self.keep(message);
+        self.prompt.push(PromptRow::Given(mode, row));
+        self.handed_out += 1;
+        if let Mischief::PromptDoubled { every } = self.mischief
+            && self.handed_out.is_multiple_of(every.max(1))
+        {
+            self.prompt.push(PromptRow::Given(mode, row));
+        }
+    }
+
+    fn miss_promptly(&mut self, mode: Promptness, miss: Miss<'_>) {
+        if self.mischief == Mischief::PromptSilent {
+            return;
+        }
+        match miss {
+            Miss::Messages {
+                group,
+                sender,
+                first,
+                last,
+            } => {
+                let loss = Loss::Messages {
+                    group,
+                    sender,
+                    first,
+                    last,
+                };
+                self.prompt.push(PromptRow::Lost(mode, loss));
+            }
+            Miss::Absence { group, sender, .. } => {
+                self.prompt.push(PromptRow::Vague(mode, group, sender));
+            }
+            Miss::Packets { groups, sender, .. } => {
+                let vague = |group: &GroupId| PromptRow::Vague(mode, *group, sender);
+                self.prompt.extend(groups.iter().map(vague));
+            }
+            Miss::Life { .. } => {}
+        }
     }
 
     fn deliver(&mut self, message: Delivery<'_>) {

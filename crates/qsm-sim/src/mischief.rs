@@ -81,11 +81,18 @@ pub enum Mischief {
     NumbersWithheld,
     /// Senders do not say that members lost what was not kept for them any more.
     OverrunUnsaid,
+    /// Every so many messages that are handed out in another way than in order come twice.
+    PromptDoubled {
+        /// How many.
+        every: u64,
+    },
+    /// Who does not wait for a message is not told that it is lost.
+    PromptSilent,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 24] = [
+    pub const ALL: [(&'static str, Self); 26] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -110,6 +117,8 @@ impl Mischief {
         ("slowness-ignored", Self::SlownessIgnored),
         ("numbers-withheld", Self::NumbersWithheld),
         ("overrun-unsaid", Self::OverrunUnsaid),
+        ("prompt-doubled", Self::PromptDoubled { every: 100 }),
+        ("prompt-silent", Self::PromptSilent),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.

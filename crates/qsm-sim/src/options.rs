@@ -2,7 +2,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use qsm_proto::view::Layout;
-use qsm_proto::{Limits, Pace, Recovery, Seed};
+use qsm_proto::{Limits, Pace, Promptness, Recovery, Seed};
 use qsm_testnet::NetworkOptions;
 
 use crate::content::Sizes;
@@ -64,6 +64,8 @@ pub struct SimOptions {
     pub plan_unwanted_ppm: u32,
     /// Packets that a common region has to save in a second (R-VIEW-17); `None`: there are none.
     pub plan_common: Option<u32>,
+    /// Hosts of which the applications want all groups in these ways beside their order.
+    pub prompt: BTreeMap<usize, Vec<Promptness>>,
     /// Hosts whose process has died say so to who probes it.
     pub refusals: bool,
     /// How regions are cut.
@@ -118,6 +120,7 @@ impl SimOptions {
             plan_interval: Duration::ZERO,
             plan_unwanted_ppm: 0,
             plan_common: None,
+            prompt: BTreeMap::new(),
             refusals: false,
             layout: Layout::default(),
             costs: None,

@@ -475,7 +475,7 @@ impl Run {
 
     fn report(&mut self) -> Result<Report, Violation> {
         let world = &mut self.world;
-        let survivors = world.checkers.finish()?;
+        let survivors = world.checkers.finish(&world.options.prompt)?;
         let network = world.engine.network().counters();
         if world.checkers.armed {
             let course = Course {

@@ -1,6 +1,7 @@
 //! Applications on the engine's hosts: they start, enter groups, publish and receive; whatever
 //! they see goes to the checkers.
 
+mod prompt;
 mod totals;
 
 use core::time::Duration;
@@ -208,6 +209,7 @@ impl World {
         self.engine
             .drive(host, |machine, now, out| machine.handle_timeout(now, out))?;
         self.react(host)?;
+        self.want_promptly(host)?;
         for role in [Role::Subscriber, Role::Publisher] {
             let groups: Vec<usize> = self.apps[host]
                 .roles
@@ -299,7 +301,10 @@ impl World {
         if let Some(origin) = app.origin {
             match since {
                 Some(since) => self.checkers.history.want(origin, group, since),
-                None => self.checkers.history.unwant(origin, group),
+                None => {
+                    self.checkers.history.unwant(origin, group);
+                    self.checkers.prompt.unwant(origin, group);
+                }
             }
         }
     }
@@ -372,6 +377,9 @@ impl World {
         }
         for (_, loss) in losses {
             self.lost(host, loss)?;
+        }
+        for row in outputs.deliveries.prompt() {
+            self.handed_out(host, row, outputs)?;
         }
         for event in &outputs.events {
             self.event(host, event)?;

@@ -61,6 +61,8 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("slowness-ignored", &["slowness"], 5),
     ("numbers-withheld", &["completeness"], 5),
     ("overrun-unsaid", &["flush"], 5),
+    ("prompt-doubled", &["prompt"], 10),
+    ("prompt-silent", &["prompt"], 10),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and

@@ -55,6 +55,13 @@ fn missing_messages() {
 }
 
 #[test]
+fn delivery_modes() {
+    let expected = "screen: 1000 of 1000 positions accounted for\n\
+                    journal: 1000 of 1000 positions, 0 lost\n";
+    assert_eq!(output("delivery_modes"), expected);
+}
+
+#[test]
 fn latest() {
     let expected = "eur 1.0999\nusd 0.0999\n1998 were out of date\n";
     assert_eq!(output("latest"), expected);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use qsm::{
-    GroupId, GroupOptions, Latest, Message, MessageRef, Node, Overflow, Received, RecvError,
-    RequestError, Subscription,
+    DeliveryMode, GroupId, GroupOptions, Latest, Message, MessageRef, Node, Overflow, Received,
+    RecvError, RequestError, Subscription,
 };
 use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
@@ -24,6 +24,7 @@ use qsm_console::options::{
 use qsm_console::stop::Stop;
 use qsm_object::Schema;
 
+use crate::delivery::delivery;
 use crate::group_hashes::GroupHashes;
 use crate::group_name::check_pattern;
 use crate::hold::HoldNotice;
@@ -94,6 +95,11 @@ pub(crate) struct SubArgs {
     /// who want the present state: the key is this word of the message, from 1, and its group
     #[arg(long, value_name = "WORD", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) latest_by: Option<u16>,
+    /// How long messages wait for earlier ones of their sender that are missing: until they are
+    /// repaired or lost (`ordered`), not at all (`arrival`: out of order, each once), or for a time,
+    /// after which what is missing counts as lost (`within:50ms`)
+    #[arg(long, value_name = "WAY", default_value = "ordered", value_parser = delivery)]
+    pub(crate) delivery: DeliveryMode,
     /// End after this many messages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
@@ -212,6 +218,7 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     notices.drain();
     let missing = Missing {
         lost: notices.lost,
+        hurried: matches!(args.delivery, DeliveryMode::Within(_)),
         dropped: notices.dropped.max(dropped),
         unwritten,
     };
@@ -228,6 +235,8 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
 struct Missing {
     /// Between senders and here.
     lost: u64,
+    /// What comes too late counts as lost.
+    hurried: bool,
     /// For lack of room in the queue.
     dropped: u64,
     unwritten: u64,
@@ -245,6 +254,7 @@ impl Missing {
         let lost = match (excluded.is_some(), notices.was_away()) {
             // The remedy against that is the one for these, too.
             (true, _) => "",
+            _ if self.hurried => "against losses a longer time for --delivery within",
             (_, true) => {
                 "against losses while this node is away a larger --retention, of all nodes, and a \
                  host that does not pause"
@@ -417,7 +427,8 @@ impl Source {
             false => Full::Hold,
         };
         let overflow = args.overflow.unwrap_or(usual);
-        let mut options = GroupOptions::default().overflow(overflow.into());
+        let options = GroupOptions::default().overflow(overflow.into());
+        let mut options = options.delivery(args.delivery);
         if let Some(bytes) = args.queue.or(own) {
             options = options.capacity_bytes(bytes);
         }

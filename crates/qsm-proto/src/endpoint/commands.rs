@@ -12,7 +12,7 @@ use crate::account::{
 use crate::closing::Closing;
 use crate::publication::{Publication, PublicationLanes};
 use crate::region::{Lacking, Region};
-use crate::{Deliver, FullReaders, Instant, PublishError};
+use crate::{Deliver, FullReaders, Instant, Promptness, PublishError};
 
 impl Endpoint {
     /// Takes up a role in these groups, all in one request. [`Event::Answer`](crate::Event::Answer) will bear the
@@ -50,6 +50,17 @@ impl Endpoint {
             self.regions.subscribe(&mut self.node, &self.membership);
         }
         asked.unwrap_or_else(|refusal| self.take_answer(refusal))
+    }
+
+    /// Hands out messages of a group in these ways from now on, beside their order; see
+    /// [`Deliver::deliver_promptly`]. Without any, in order alone. It takes a subscription
+    /// beside ([`Endpoint::enter`]), and outlasts it. Rule R-DATA-12.
+    pub fn want(&mut self, now: Instant, name: &str, modes: &[Promptness]) {
+        self.advance(now);
+        self.wishes.set(name, modes);
+        if let Some(group) = self.membership.group(name) {
+            self.wishes.bind(&mut self.node.cursors, group, name);
+        }
     }
 
     /// Asks the membership service for a list; an event will bear the returned number.

@@ -70,6 +70,7 @@ impl Endpoint {
                 if self.membership.name_group(group, &name) {
                     out.name_group(group, &name);
                     self.former.recall(&mut self.node.cursors, group, &name);
+                    self.wishes.bind(&mut self.node.cursors, group, &name);
                     // A publisher that is not confirmed is not told of all regions of the group.
                     let holds = self.membership.holds(Role::Publisher, &name);
                     self.regions.routes.enter(group, holds);

@@ -26,6 +26,7 @@ use crate::receive::{Incoming, SEQUENCE_MAX};
 use crate::region::{ReadyStream, Region, RegionCx, RegionSet, extent_asked_for};
 use crate::repair::RequestUrgency;
 use crate::stats::{RepairTimes, Times};
+use crate::wishes::Wishes;
 use crate::{
     Config, ConfigError, DamageLog, Datagram, Deliver, Event, Instant, Reason, Seed, Stats,
     Transmit,
@@ -41,6 +42,8 @@ pub struct Endpoint {
     membership: Membership,
     regions: RegionSet,
     former: FormerPositions,
+    /// Which groups are delivered promptly as well.
+    wishes: Wishes,
     /// Whom control packets have come from since the newest view (R011).
     peers: BTreeSet<NodeId>,
     closing: Closing,
@@ -66,6 +69,7 @@ impl Endpoint {
             membership: Membership::new(&config, seed, now),
             regions: RegionSet::new(&config.limits),
             former: FormerPositions::default(),
+            wishes: Wishes::default(),
             node: NodeState::new(config, seed, now),
             peers: BTreeSet::new(),
             closing: Closing::default(),

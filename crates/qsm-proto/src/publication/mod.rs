@@ -96,12 +96,18 @@ impl Publication<'_> {
     fn deliver(&mut self, number: u64, bytes: &[u8], out: &mut dyn Deliver) {
         self.node.stats.messages_delivered += 1;
         self.node.stats.bytes_delivered += bytes.len() as u64;
-        out.deliver(Delivery {
+        let message = Delivery {
             group: self.group,
             sender: self.node.origin,
             number,
             bytes,
-        });
+        };
+        out.deliver(message);
+        let prompt = self.node.cursors.prompt();
+        if !prompt.is_empty() {
+            let modes = prompt.of(self.group).iter();
+            modes.for_each(|mode| out.deliver_promptly(*mode, message));
+        }
     }
 }
 

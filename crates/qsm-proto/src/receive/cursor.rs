@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 use qsm_wire::{Chunk, GroupId, Origin};
 
+use super::prompt::{Ahead, AheadMessage, PromptGroups, StandsAt};
+use crate::Promptness;
 use crate::table::GroupTable;
 
 /// What to do with a message.
@@ -49,9 +51,49 @@ pub struct Cursors {
     /// The number expected next when this node's former life ended, of those senders and groups
     /// that nothing has come from since.
     former: BTreeMap<(GroupId, Origin), u64>,
+    /// Groups that are delivered promptly as well.
+    prompt: PromptGroups,
 }
 
 impl Cursors {
+    /// Groups that are delivered promptly as well.
+    #[must_use]
+    #[inline]
+    pub fn prompt(&self) -> &PromptGroups {
+        &self.prompt
+    }
+
+    /// The same, to change them.
+    #[inline]
+    pub(crate) fn prompt_mut(&mut self) -> &mut PromptGroups {
+        &mut self.prompt
+    }
+
+    /// Takes a message whose number ends in `low` ahead of its order, for those who want the group
+    /// so. `None`: they have it, or were told that it is lost, or it has had its turn.
+    pub(super) fn take_ahead(
+        &mut self,
+        mode: Promptness,
+        sender: Origin,
+        group: GroupId,
+        low: u32,
+    ) -> Option<Ahead> {
+        if !self.subscribed(group) {
+            return None;
+        }
+        let stands = |former| move |next| StandsAt { next, former };
+        let begun = self.standing(sender, group).map(stands(false));
+        let former = self.former.get(&(group, sender)).copied();
+        let standing = begun.or_else(|| former.map(stands(true)));
+        let first = u64::from(low).max(1);
+        let message = AheadMessage {
+            group,
+            sender,
+            number: standing.map_or(first, |standing| extend(standing.next, low)),
+        };
+        self.prompt.take_ahead(mode, message, standing)
+    }
+
     /// Delivers this group from now on, from whatever message comes first.
     pub fn subscribe(&mut self, group: GroupId) {
         *self.subscribed.entry(group) = true;
@@ -65,6 +107,7 @@ impl Cursors {
                 *next.entry(group) = 0;
             }
         }
+        self.prompt.forget_group(group);
     }
 
     /// Whether the group is delivered here.
@@ -121,6 +164,7 @@ impl Cursors {
     pub fn forget(&mut self, sender: Origin) {
         self.next.retain(|(origin, _)| *origin != sender);
         self.former.retain(|(_, origin), _| *origin != sender);
+        self.prompt.forget_sender(sender);
     }
 
     /// Forgets all senders (a new life), and tells where they stood; subscriptions stay. Those of

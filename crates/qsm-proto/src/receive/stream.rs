@@ -2,6 +2,7 @@ mod asking;
 mod delivery;
 mod numbers;
 mod pause;
+mod prompt;
 mod reach;
 mod receipt;
 mod repaired;
@@ -15,6 +16,7 @@ use std::net::SocketAddr;
 use qsm_wire::{Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
 use self::numbers::LostNumbers;
+use self::prompt::Walks;
 use super::early::EarlyPackets;
 use super::reassembly::Reassembly;
 use super::{
@@ -100,6 +102,8 @@ pub struct ReceiveStream {
     stopped: bool,
     /// What was given up, and what its sender says of it.
     lost_numbers: Option<Box<LostNumbers>>,
+    /// How far messages have been handed out ahead of their order.
+    walks: Option<Box<Walks>>,
     contiguous_at_close: u64,
 }
 
@@ -160,6 +164,7 @@ impl ReceiveStream {
             held: false,
             stopped: false,
             lost_numbers: None,
+            walks: None,
             contiguous_at_close: 0,
         }
     }
@@ -411,6 +416,10 @@ impl ReceiveStream {
         if self.interrupted == Instant::NEVER {
             self.deliver(history, held, context);
         }
+        if self.delivered < self.highest && !context.delivery.cursors.prompt().is_empty() {
+            self.held = held;
+            self.hurry(Some(sequence), history, context);
+        }
         let waiters = match gap {
             Some(gap) => {
                 self.note_repair(&gap, hop, context);
@@ -568,6 +577,7 @@ impl ReceiveStream {
             }
         }
         self.lost_numbers = None;
+        self.walks = None;
         self.base = self.highest;
         self.delivered = self.highest;
         self.contiguous = self.highest;

@@ -270,6 +270,20 @@ impl Region {
             let members = self.history.size();
             let mut context = node.stream_context(&self.backoff, members, &self.groups, out);
             stream.deliver(&self.history, false, &mut context);
+            if !context.delivery.cursors.prompt().is_empty() {
+                stream.hurry(None, &self.history, &mut context);
+            }
+        }
+    }
+
+    /// Hands out what is due ahead of its order, for those who want it so.
+    pub(super) fn hurry(&mut self, node: &mut NodeState, out: &mut dyn Deliver) {
+        let (now, members) = (node.now, self.history.size());
+        for stream in self.streams.values_mut() {
+            if stream.prompt_due() <= now {
+                let mut context = node.stream_context(&self.backoff, members, &self.groups, out);
+                stream.hurry(None, &self.history, &mut context);
+            }
         }
     }
 

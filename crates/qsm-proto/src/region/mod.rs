@@ -469,7 +469,7 @@ impl Region {
         for stream in self.streams.values() {
             let request = stream.due().max(requests_from);
             next = next.min(request).min(stream.interrupted());
-            next = next.min(stream.numbers_due());
+            next = next.min(stream.numbers_due()).min(stream.prompt_due());
         }
         for query in self.queries.values() {
             next = next.min(query.due);

@@ -240,6 +240,9 @@ impl RegionTable {
             self.deliver_waiting(node, id, sender, out);
             self.progress(node, id, sender, out);
         }
+        for region in self.regions.values_mut() {
+            region.hurry(node, out);
+        }
     }
 
     /// Delivers what waits in all streams and is not held any more.

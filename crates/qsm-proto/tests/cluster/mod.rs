@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use qsm_proto::session::{Session, SessionPeer, frame_bytes};
 use qsm_proto::{
-    Config, Deliver, Delivery, Endpoint, Event, Instant, Miss, Outbox, PublishError, Seed,
+    Config, Deliver, Delivery, Endpoint, Event, Instant, Miss, Outbox, Promptness, PublishError,
+    Seed,
 };
 use qsm_testnet::{Arrival, Flight, NetworkOptions};
 use qsm_wire::membership::{
@@ -64,6 +65,8 @@ pub(crate) struct Inbox {
     pub(crate) lost: Vec<(GroupId, u64, u64, usize)>,
     /// Packets of which it was not told what was in them.
     pub(crate) packets: u64,
+    /// What it was given and told in other ways than in order, each in one line.
+    pub(crate) prompt: BTreeMap<Promptness, Vec<String>>,
     /// Groups whose names it knows in this life.
     named: BTreeMap<GroupId, String>,
 }
@@ -102,6 +105,26 @@ impl Deliver for Inbox {
             Miss::Absence { .. } => {}
         }
     }
+
+    fn deliver_promptly(&mut self, mode: Promptness, message: Delivery<'_>) {
+        let line = format!(
+            "{}#{} {}",
+            message.group.0,
+            message.number,
+            message.bytes.len()
+        );
+        self.prompt.entry(mode).or_default().push(line);
+    }
+
+    fn miss_promptly(&mut self, mode: Promptness, miss: Miss<'_>) {
+        let line = match miss {
+            Miss::Messages {
+                group, first, last, ..
+            } => format!("{} lost {first}..{last}", group.0),
+            other => format!("{other:?}"),
+        };
+        self.prompt.entry(mode).or_default().push(line);
+    }
 }
 
 fn group_name(group: u32) -> String {
@@ -131,6 +154,8 @@ pub(crate) struct Cluster {
     pub(crate) paused: BTreeSet<u64>,
     /// Packets of this kind do not arrive.
     pub(crate) filtered: Option<Kind>,
+    /// Packets of data with these numbers do not arrive at these nodes, however often they are sent.
+    pub(crate) withheld: BTreeSet<(u64, u64)>,
     groups: u32,
 }
 
@@ -164,6 +189,7 @@ impl Cluster {
             away: BTreeSet::new(),
             paused: BTreeSet::new(),
             filtered: None,
+            withheld: BTreeSet::new(),
             groups,
         };
         cluster.flight.add_host(address(SERVICE));
@@ -366,6 +392,11 @@ impl Cluster {
             return;
         }
         let packet = Packet::decode(&arrival.bytes).unwrap();
+        if let Body::Data(data) = &packet.body
+            && self.withheld.contains(&(at, data.head.sequence))
+        {
+            return;
+        }
         match packet.body {
             Body::Data(data) if packet.header.hop == Hop::Direct => {
                 self.arrived.insert((at, data.head.sequence));

@@ -22,6 +22,7 @@
 //! | [`slowness`] | a member that alone is slow holds senders no longer than twice `slow_after` and 4 s | R-RATE-6 |
 //! | [`flush`] | what a sender takes for stable, live receivers have, and it keeps it for the others | R-VIEW-13, R-MEM-14 |
 //! | [`retention`] | a sender frees what members that are away lack only when it keeps as much as it may | R-VIEW-13 |
+//! | [`prompt`] | who wants messages in another way than in order gets each once, in time, or is told | R-DATA-12, R200, R201 |
 //! | [`planes`] | the fast plane repairs most | R084, R-NAK-9 |
 //! | [`rate`] | no stream is faster than the operator allows | R113 |
 //! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
@@ -44,6 +45,7 @@ pub(crate) mod memory;
 pub(crate) mod order;
 pub(crate) mod pauses;
 pub(crate) mod planes;
+pub(crate) mod prompt;
 pub(crate) mod rate;
 pub(crate) mod retention;
 pub(crate) mod sendings;
@@ -54,7 +56,10 @@ pub(crate) mod unserved;
 pub(crate) mod views;
 pub(crate) mod watermarks;
 
+use std::collections::BTreeMap;
+
 use qsm_proto::region::Region;
+use qsm_proto::{Instant, Promptness};
 use qsm_wire::{Origin, ViewNumber};
 
 use self::agreement::Agreement;
@@ -64,6 +69,7 @@ use self::deafness::Deafness;
 use self::delays::Delays;
 use self::history::History;
 use self::liveness::Liveness;
+use self::prompt::{LostNumbers, Prompt};
 use self::rate::Rate;
 use self::sendings::Sendings;
 use self::slowness::Slowness;
@@ -91,6 +97,7 @@ pub(crate) struct Checkers {
     pub(crate) deafness: Deafness,
     pub(crate) delays: Delays,
     pub(crate) liveness: Liveness,
+    pub(crate) prompt: Prompt,
     pub(crate) rate: Rate,
     pub(crate) sendings: Sendings,
     pub(crate) slowness: Slowness,
@@ -112,6 +119,7 @@ impl Checkers {
             deafness: Deafness::default(),
             delays: Delays::default(),
             liveness: Liveness::default(),
+            prompt: Prompt::default(),
             rate: Rate::default(),
             sendings: Sendings::default(),
             slowness: Slowness::default(),
@@ -139,6 +147,25 @@ impl Checkers {
             arrival.number,
         );
         Ok(())
+    }
+
+    /// A message is handed out in another way than in order.
+    pub(crate) fn handed_out(
+        &mut self,
+        now: Instant,
+        mode: Promptness,
+        arrival: &Arrival<'_>,
+    ) -> Result<(), Violation> {
+        creation::check(&self.history, self.sizes, arrival)?;
+        duplicate::check_wanted(&self.history, arrival)?;
+        let way = (arrival.receiver, arrival.group, arrival.sender);
+        self.prompt.give(now, mode, way, arrival.number)
+    }
+
+    /// Messages are told as lost in another way than in order.
+    pub(crate) fn overdue(&mut self, mode: Promptness, lost: LostNumbers) -> Result<(), Violation> {
+        let published = self.history.published(lost.sender, lost.group);
+        self.prompt.lose(mode, lost, published)
     }
 
     pub(crate) fn lost(
@@ -178,7 +205,10 @@ impl Checkers {
     }
 
     /// At the very end.
-    pub(crate) fn finish(&self) -> Result<survivors::Survivors, Violation> {
+    pub(crate) fn finish(
+        &self,
+        modes: &BTreeMap<usize, Vec<Promptness>>,
+    ) -> Result<survivors::Survivors, Violation> {
         if !self.armed {
             return Ok(survivors::Survivors::default());
         }
@@ -186,6 +216,7 @@ impl Checkers {
         if let Some(missing) = completeness::first_missing(&self.history) {
             return Err(Violation::new("completeness", missing.to_string()));
         }
+        self.prompt.check_end(&self.history, modes)?;
         survivors::check(&self.history)
     }
 }

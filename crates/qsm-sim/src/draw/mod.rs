@@ -2,6 +2,7 @@
 
 mod dice;
 mod faults;
+mod prompt;
 mod residue;
 mod slowness;
 
@@ -15,6 +16,7 @@ use qsm_wire::membership::Role;
 
 use self::dice::Dice;
 use self::faults::{add_filters, add_pauses, faults};
+use self::prompt::add_prompt;
 use self::residue::{add_common, add_merging, add_residue};
 use self::slowness::slow_down;
 use crate::content::Sizes;
@@ -79,6 +81,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         plan_interval: Duration::ZERO,
         plan_unwanted_ppm: 0,
         plan_common: None,
+        prompt: BTreeMap::new(),
         refusals: pauses.one_in(2),
         costs: None,
         layout: Layout {
@@ -92,7 +95,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         groups,
     };
     let options = add_residue(slow_down(options, sizes), sizes);
-    add_common(add_merging(options, sizes), sizes)
+    add_prompt(add_common(add_merging(options, sizes), sizes))
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

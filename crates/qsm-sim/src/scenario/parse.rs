@@ -1,6 +1,6 @@
 use core::ops::RangeInclusive;
 
-use qsm_proto::Seed;
+use qsm_proto::{Promptness, Seed};
 use qsm_testnet::{Burst, Sites};
 use qsm_wire::membership::Role;
 
@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 35] = [
+const VERBS: [(&str, Verb); 36] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -98,6 +98,7 @@ const VERBS: [(&str, Verb); 35] = [
     ("plan-every", Verb::PlanEvery),
     ("plan-unwanted", Verb::PlanUnwanted),
     ("plan-common", Verb::PlanCommon),
+    ("prompt", Verb::Prompt),
     ("refusals", Verb::Switch(|options| options.refusals = true)),
     ("budget", Verb::Budget),
     (
@@ -152,6 +153,7 @@ enum Verb {
     PlanEvery,
     PlanUnwanted,
     PlanCommon,
+    Prompt,
     Budget,
     RateMax,
     BatchDelay,
@@ -186,10 +188,7 @@ impl Reader {
             }
             Verb::Duration => options.duration = words.time("how long faults last")?,
             Verb::Settle => options.settle = words.time("how long everything may take to rest")?,
-            Verb::Drift => {
-                let drift = words.bounded("parts per million", 0..=100_000)?;
-                options.drift_ppm_max = u32::try_from(drift).unwrap_or(0);
-            }
+            Verb::Drift => options.drift_ppm_max = drift(words)?,
             Verb::Sizes => {
                 let sizes = [("mix", Sizes::MIX), ("small", Sizes::SMALL)];
                 options.sizes = words.choice("sizes", &sizes)?;
@@ -217,6 +216,7 @@ impl Reader {
             Verb::PlanEvery => options.plan_interval = words.time("the time")?,
             Verb::PlanUnwanted => options.plan_unwanted_ppm = words.percent("a share")?,
             Verb::PlanCommon => options.plan_common = Some(words.number("packets per second")?),
+            Verb::Prompt => prompt(options, words)?,
             Verb::GoneAfter => options.gone_after = words.time("the silence")?,
             Verb::Budget => {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;
@@ -316,6 +316,23 @@ fn wrong_at(place: &Place, reason: String) -> ScenarioError {
 fn count(words: &mut Words<'_>, what: &str, bounds: RangeInclusive<u64>) -> Result<usize, Wrong> {
     let number = words.bounded(what, bounds)?;
     Ok(usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+fn drift(words: &mut Words<'_>) -> Result<u32, Wrong> {
+    let drift = words.bounded("parts per million", 0..=100_000)?;
+    Ok(u32::try_from(drift).unwrap_or(0))
+}
+
+/// A way in which a host wants its groups.
+fn prompt(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
+    let host = words.host(options.nodes)?;
+    let within = words.choice("a way", &[("arrival", false), ("within", true)])?;
+    let mode = match within {
+        true => Promptness::Within(words.time("the time")?),
+        false => Promptness::Arrival,
+    };
+    options.prompt.entry(host).or_default().push(mode);
+    Ok(())
 }
 
 /// What is said of one host.

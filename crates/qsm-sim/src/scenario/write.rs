@@ -1,7 +1,7 @@
 use core::fmt::{self, Write};
 use core::time::Duration;
 
-use qsm_proto::Recovery;
+use qsm_proto::{Promptness, Recovery};
 use qsm_testnet::Sites;
 use qsm_wire::membership::Role;
 
@@ -180,6 +180,16 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     }
     if let Some(least) = options.plan_common {
         writeln!(out, "plan-common {least}")?;
+    }
+    for (host, modes) in &options.prompt {
+        for mode in modes {
+            match mode {
+                Promptness::Arrival => writeln!(out, "prompt {host} arrival")?,
+                Promptness::Within(limit) => {
+                    writeln!(out, "prompt {host} within {}", Time(*limit))?;
+                }
+            }
+        }
     }
     if !options.slow_after.is_zero() {
         writeln!(out, "slow-after {}", Time(options.slow_after))?;

@@ -37,6 +37,7 @@ use crate::handle::cores::Membership;
 use crate::handle::own::OwnNode;
 use crate::handle::own_publisher::OwnPublisher;
 use crate::handoff::message::Overflow;
+use crate::handoff::mode::DeliveryMode;
 use crate::handoff::sink::Sink;
 use crate::handoff::sleepers::Sleepers;
 use crate::handoff::void::Told;
@@ -373,7 +374,8 @@ impl Session {
             let sink = RingSink::new(names, &memory, writer, overflow, &self.line, &self.tally);
             (share, Sink::Foreign(Box::new(sink)))
         });
-        let membership = self.node.cores.enter(names.to_vec(), sinks)?;
+        let (all, delivery) = (names.to_vec(), DeliveryMode::Ordered);
+        let membership = self.node.cores.enter(all, delivery, sinks)?;
         Ok((membership, descriptor))
     }
 

@@ -7,6 +7,7 @@ use qsm_wire::membership::{AnswerRows, QueryKind};
 
 use crate::error::RequestError;
 use crate::handoff::command::{Command, Subscribe};
+use crate::handoff::mode::DeliveryMode;
 use crate::handoff::reply::Answer;
 use crate::handoff::shared::Shared;
 use crate::handoff::sink::Sink;
@@ -45,9 +46,10 @@ impl Cores {
     pub(crate) fn enter(
         &self,
         names: Vec<Arc<str>>,
+        delivery: DeliveryMode,
         shares: impl Iterator<Item = (CoreShare, Sink)>,
     ) -> Result<Membership, RequestError> {
-        let (membership, answers) = self.ask_to_enter(names, shares)?;
+        let (membership, answers) = self.ask_to_enter(names, delivery, shares)?;
         answers.into_iter().try_for_each(Answer::wait)?;
         Ok(membership)
     }
@@ -56,9 +58,10 @@ impl Cores {
     pub(crate) async fn enter_async(
         &self,
         names: Vec<Arc<str>>,
+        delivery: DeliveryMode,
         shares: impl Iterator<Item = (CoreShare, Sink)>,
     ) -> Result<Membership, RequestError> {
-        let (membership, answers) = self.ask_to_enter(names, shares)?;
+        let (membership, answers) = self.ask_to_enter(names, delivery, shares)?;
         for answer in answers {
             answer.arrive().await?;
         }
@@ -70,6 +73,7 @@ impl Cores {
     fn ask_to_enter(
         &self,
         names: Vec<Arc<str>>,
+        delivery: DeliveryMode,
         shares: impl Iterator<Item = (CoreShare, Sink)>,
     ) -> Result<(Membership, Vec<Answer<'_, ()>>), RequestError> {
         let mut membership = Membership {
@@ -87,6 +91,7 @@ impl Cores {
                     key,
                     names,
                     sink,
+                    delivery,
                     deadline,
                     reply,
                 })

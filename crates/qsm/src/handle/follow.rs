@@ -17,6 +17,7 @@ use crate::error::{RecvError, RequestError};
 use crate::handle::cores::{Cores, Membership};
 use crate::handle::pattern::Patterns;
 use crate::handoff::inbox::Inbox;
+use crate::handoff::mode::DeliveryMode;
 use crate::handoff::received::Received;
 use crate::handoff::sink::Sink;
 use crate::handoff::sleepers::Sleepers;
@@ -75,6 +76,7 @@ pub(crate) enum Source {
         cores: Cores,
         /// One for each core.
         inboxes: Vec<Arc<Inbox<Received>>>,
+        delivery: DeliveryMode,
     },
     Attached {
         client: Client,
@@ -94,9 +96,9 @@ impl Source {
     /// the end.
     fn enter_first(&self, names: Vec<Arc<str>>) -> Result<Option<Entered>, RequestError> {
         match self {
-            Self::Own { cores, inboxes } => {
+            Self::Own { cores, .. } => {
                 let shares = cores.shards().split_among_all(&names);
-                enter_own(cores, inboxes, names, shares).map(Some)
+                self.enter_own(names, shares).map(Some)
             }
             Self::Attached { .. } if names.is_empty() => Ok(None),
             Self::Attached { .. } => self.enter(names).map(Some),
@@ -105,15 +107,34 @@ impl Source {
 
     fn enter(&self, names: Vec<Arc<str>>) -> Result<Entered, RequestError> {
         match self {
-            Self::Own { cores, inboxes } => {
+            Self::Own { cores, .. } => {
                 let shares = cores.shards().split(&names);
-                enter_own(cores, inboxes, names, shares)
+                self.enter_own(names, shares)
             }
             Self::Attached { client, funnel } => {
                 let pump = client.subscribe_into(names, funnel)?;
                 Ok(Entered::Attached { _pump: pump })
             }
         }
+    }
+
+    fn enter_own(&self, names: Vec<Arc<str>>, shares: Vec<Share>) -> Result<Entered, RequestError> {
+        let Self::Own {
+            cores,
+            inboxes,
+            delivery,
+        } = self
+        else {
+            return Err(RequestError::mixed_up());
+        };
+        let sinks = shares.into_iter().map(|share| {
+            let inbox = Arc::clone(&inboxes[share.core]);
+            (share, Sink::Queue(inbox))
+        });
+        let membership = cores.enter(names, *delivery, sinks)?;
+        Ok(Entered::Own {
+            _membership: membership,
+        })
     }
 
     /// The subscription has ended, or its node.
@@ -130,22 +151,6 @@ impl Source {
             Self::Attached { client, .. } => Some(client),
         }
     }
-}
-
-fn enter_own(
-    cores: &Cores,
-    inboxes: &[Arc<Inbox<Received>>],
-    names: Vec<Arc<str>>,
-    shares: Vec<Share>,
-) -> Result<Entered, RequestError> {
-    let sinks = shares.into_iter().map(|share| {
-        let inbox = Arc::clone(&inboxes[share.core]);
-        (share, Sink::Queue(inbox))
-    });
-    let membership = cores.enter(names, sinks)?;
-    Ok(Entered::Own {
-        _membership: membership,
-    })
 }
 
 impl Follower {

@@ -21,6 +21,7 @@ use crate::handoff::feed::Feed;
 use crate::handoff::latest::Poster;
 use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::{MessageRef, Overflow};
+use crate::handoff::mode::DeliveryMode;
 use crate::handoff::received::Delivery;
 
 /// A group of a node, with options: to receive from it and to send to it. Made by
@@ -119,6 +120,12 @@ impl Group {
     /// As [`GroupOptions::overflow`].
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.groups.options = self.groups.options.overflow(overflow);
+        self
+    }
+
+    /// As [`GroupOptions::delivery`].
+    pub fn delivery(mut self, delivery: DeliveryMode) -> Self {
+        self.groups.options = self.groups.options.delivery(delivery);
         self
     }
 
@@ -370,7 +377,12 @@ impl Groups {
             _ if self.has_stars() => SubscriptionBack::Queue(self.follow()?),
             NodeBack::Own(node) => {
                 let (capacity, overflow) = self.options.queue();
-                SubscriptionBack::Queue(node.subscribe(names, capacity, overflow)?)
+                SubscriptionBack::Queue(node.subscribe(
+                    names,
+                    self.options.delivery,
+                    capacity,
+                    overflow,
+                )?)
             }
             NodeBack::Attached(engine) => {
                 SubscriptionBack::Ring(self.subscribe_ring(engine, names)?)
@@ -388,7 +400,9 @@ impl Groups {
             NodeBack::Own(node) if !self.has_stars() => {
                 let (capacity, overflow) = self.options.queue();
                 let names = self.names.clone();
-                let queue = node.subscribe_async(names, capacity, overflow).await?;
+                let delivery = self.options.delivery;
+                let queue = node.subscribe_async(names, delivery, capacity, overflow);
+                let queue = queue.await?;
                 let back = SubscriptionBack::Queue(queue);
                 Ok(Subscription { back, ended: false })
             }
@@ -410,7 +424,9 @@ impl Groups {
     ) -> Result<Upcalls, RequestError> {
         let names = self.plain("upcalls")?.to_vec();
         Ok(match &self.node {
-            NodeBack::Own(node) => Upcalls::own(node.subscribe_with(names, upcall)?),
+            NodeBack::Own(node) => {
+                Upcalls::own(node.subscribe_with(names, self.options.delivery, upcall)?)
+            }
             NodeBack::Attached(engine) => {
                 let ring = self.subscribe_ring(engine, names)?;
                 Upcalls::attached(AttachedUpcalls::start(ring, upcall)?)
@@ -452,7 +468,10 @@ impl Groups {
     {
         let names = self.plain("upcalls")?.to_vec();
         Ok(match &self.node {
-            NodeBack::Own(node) => Upcalls::own(node.subscribe_per_core(names, make)?),
+            NodeBack::Own(node) => {
+                let delivery = self.options.delivery;
+                Upcalls::own(node.subscribe_per_core(names, delivery, make)?)
+            }
             NodeBack::Attached(engine) => {
                 let ring = self.subscribe_ring(engine, names)?;
                 Upcalls::attached(AttachedUpcalls::start(ring, make(0))?)
@@ -474,6 +493,14 @@ impl Groups {
         K: Eq + Hash + Send + 'static,
     {
         let names = self.plain("the newest message of each key")?.to_vec();
+        let delivery = self.options.delivery;
+        if delivery == DeliveryMode::Arrival {
+            return Err(RequestError::Refused {
+                reason: "the newest message of each key is not known in the order of arrival; \
+                         choose `DeliveryMode::Ordered` or `DeliveryMode::Within`"
+                    .to_owned(),
+            });
+        }
         let (capacity, overflow) = self.options.queue();
         if overflow == Overflow::Hold {
             return Err(RequestError::Refused {
@@ -487,7 +514,8 @@ impl Groups {
         let poster = |inbox: &_| Poster::new(inbox, &key_of, &replaced);
         let (mailbox, entry) = match &self.node {
             NodeBack::Own(node) => {
-                let (mailbox, membership) = node.post(names, capacity, overflow, poster)?;
+                let (mailbox, membership) =
+                    node.post(names, delivery, capacity, overflow, poster)?;
                 (mailbox, Upcalls::own(membership))
             }
             NodeBack::Attached(engine) => {
@@ -541,9 +569,21 @@ impl Groups {
         engine: &Attached,
         names: Vec<Arc<str>>,
     ) -> Result<AttachedSubscription, RequestError> {
+        self.check_attached()?;
         let (bytes, overflow) = self.options.ring();
         refuse_hold(overflow)?;
         engine.client().subscribe(names, bytes, overflow)
+    }
+
+    /// An engine delivers in order.
+    fn check_attached(&self) -> Result<(), RequestError> {
+        match self.options.delivery {
+            DeliveryMode::Ordered => Ok(()),
+            DeliveryMode::Within(_) | DeliveryMode::Arrival => Err(RequestError::NotAttached {
+                what: "delivering in another way than in order",
+                remedy: "subscribe with a node of this process, or with `DeliveryMode::Ordered`",
+            }),
+        }
     }
 
     /// The names, for what patterns cannot be used for.
@@ -573,10 +613,17 @@ impl Groups {
                 let mailbox = Mailbox::new(node.cores.count(), capacity, overflow);
                 let inboxes = mailbox.inboxes().map(Arc::clone).collect();
                 let cores = node.cores.clone();
-                (mailbox, Source::Own { cores, inboxes })
+                let delivery = self.options.delivery;
+                let source = Source::Own {
+                    cores,
+                    inboxes,
+                    delivery,
+                };
+                (mailbox, source)
             }
             NodeBack::Attached(engine) => {
                 refuse_hold(overflow)?;
+                self.check_attached()?;
                 let mailbox = Mailbox::new(1, capacity, overflow);
                 let funnel = Arc::new(Funnel::new(Arc::clone(mailbox.first())));
                 let client = engine.client().clone();

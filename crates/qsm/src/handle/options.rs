@@ -1,5 +1,6 @@
 use crate::handoff::aside::Item;
 use crate::handoff::message::{Capacity, Overflow};
+use crate::handoff::mode::DeliveryMode;
 use crate::handoff::received::Received;
 
 /// Options of a subscription to groups, as plain data: keep them, copy them, use them for many.
@@ -22,6 +23,7 @@ pub struct GroupOptions {
     /// `None`: the default, or what the engine gives.
     bytes: Option<usize>,
     overflow: Overflow,
+    pub(crate) delivery: DeliveryMode,
     pub(crate) groups_max: usize,
 }
 
@@ -70,6 +72,17 @@ impl GroupOptions {
         self
     }
 
+    /// What is done with messages while earlier ones are missing.
+    ///
+    /// Attached, anything but [`DeliveryMode::Ordered`] is refused with
+    /// [`RequestError::NotAttached`](crate::RequestError::NotAttached). The newest message of each
+    /// key ([`Group::latest_by`](crate::Group::latest_by)) is not to be had in the order of arrival.
+    #[must_use]
+    pub fn delivery(mut self, delivery: DeliveryMode) -> Self {
+        self.delivery = delivery;
+        self
+    }
+
     /// Most groups that patterns are followed to; see [`Group`](crate::Group#patterns). When there
     /// are more, [`Group::subscribe`](crate::Group::subscribe) is refused; those that appear later
     /// are left out and counted
@@ -101,6 +114,7 @@ impl Default for GroupOptions {
             messages: Self::CAPACITY_MESSAGES,
             bytes: None,
             overflow: Overflow::default(),
+            delivery: DeliveryMode::Ordered,
             groups_max: Self::GROUPS_MAX,
         }
     }

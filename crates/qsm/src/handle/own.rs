@@ -26,6 +26,7 @@ use crate::handoff::inbox::Inbox;
 use crate::handoff::latest::Turn;
 use crate::handoff::mailbox::Mailbox;
 use crate::handoff::message::{Capacity, Overflow};
+use crate::handoff::mode::DeliveryMode;
 use crate::handoff::outlet::Outlet;
 use crate::handoff::received::{Delivery, Received};
 use crate::handoff::reply::Answer;
@@ -161,11 +162,12 @@ impl OwnNode {
     pub(crate) fn subscribe(
         &self,
         names: Vec<Arc<str>>,
+        delivery: DeliveryMode,
         capacity: Capacity,
         overflow: Overflow,
     ) -> Result<QueuedSubscription, RequestError> {
         let (mailbox, shares) = self.queue(&names, capacity, overflow);
-        let membership = self.cores.enter(names, shares)?;
+        let membership = self.cores.enter(names, delivery, shares)?;
         Ok(QueuedSubscription {
             mailbox,
             entry: Entry::Named(membership),
@@ -175,11 +177,12 @@ impl OwnNode {
     pub(crate) async fn subscribe_async(
         &self,
         names: Vec<Arc<str>>,
+        delivery: DeliveryMode,
         capacity: Capacity,
         overflow: Overflow,
     ) -> Result<QueuedSubscription, RequestError> {
         let (mailbox, shares) = self.queue(&names, capacity, overflow);
-        let membership = self.cores.enter_async(names, shares).await?;
+        let membership = self.cores.enter_async(names, delivery, shares).await?;
         Ok(QueuedSubscription {
             mailbox,
             entry: Entry::Named(membership),
@@ -205,6 +208,7 @@ impl OwnNode {
     pub(crate) fn subscribe_with(
         &self,
         names: Vec<Arc<str>>,
+        delivery: DeliveryMode,
         upcall: impl FnMut(Delivery<'_>) + Send + 'static,
     ) -> Result<Membership, RequestError> {
         let shares = self.cores.shards().split(&names);
@@ -212,12 +216,14 @@ impl OwnNode {
             return Err(several_cores(&shares));
         }
         let sink = Sink::Upcall(Box::new(upcall));
-        self.cores.enter(names, shares.into_iter().zip([sink]))
+        let shares = shares.into_iter().zip([sink]);
+        self.cores.enter(names, delivery, shares)
     }
 
     pub(crate) fn subscribe_per_core<U>(
         &self,
         names: Vec<Arc<str>>,
+        delivery: DeliveryMode,
         mut make: impl FnMut(usize) -> U,
     ) -> Result<Membership, RequestError>
     where
@@ -227,13 +233,14 @@ impl OwnNode {
             let sink = Sink::Upcall(Box::new(make(share.core)));
             (share, sink)
         });
-        self.cores.enter(names, shares)
+        self.cores.enter(names, delivery, shares)
     }
 
     /// Has messages written to an inbox of each core that has some of the groups.
     pub(crate) fn post<Q: ForeignQueue + 'static>(
         &self,
         names: Vec<Arc<str>>,
+        delivery: DeliveryMode,
         capacity: Capacity,
         overflow: Overflow,
         make: impl Fn(&Arc<Inbox<Turn>>) -> Q,
@@ -244,7 +251,8 @@ impl OwnNode {
         let sinks: Vec<_> = inboxes
             .map(|inbox| Sink::Foreign(Box::new(make(inbox))))
             .collect();
-        let membership = self.cores.enter(names, shares.into_iter().zip(sinks))?;
+        let shares = shares.into_iter().zip(sinks);
+        let membership = self.cores.enter(names, delivery, shares)?;
         Ok((mailbox, membership))
     }
 

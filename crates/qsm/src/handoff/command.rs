@@ -12,6 +12,7 @@ use crate::error::{CloseReason, Flushed};
 use crate::event::Event;
 use crate::handoff::feed::Feed;
 use crate::handoff::inbox::Inbox;
+use crate::handoff::mode::DeliveryMode;
 use crate::handoff::outlet::Outlet;
 use crate::handoff::reply::Reply;
 use crate::handoff::signal::Signal;
@@ -122,6 +123,7 @@ pub(crate) struct Subscribe {
     pub(crate) key: u64,
     pub(crate) names: Arc<[Arc<str>]>,
     pub(crate) sink: Sink,
+    pub(crate) delivery: DeliveryMode,
     pub(crate) deadline: Instant,
     pub(crate) reply: Reply<()>,
 }

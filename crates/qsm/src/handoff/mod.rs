@@ -9,6 +9,7 @@ pub(crate) mod inbox;
 pub(crate) mod latest;
 pub(crate) mod mailbox;
 pub(crate) mod message;
+pub(crate) mod mode;
 pub(crate) mod outlet;
 pub(crate) mod received;
 pub(crate) mod reply;

@@ -119,12 +119,19 @@ impl ReceiveStream {
         history: &History,
         delivery: &mut DeliveryContext<'_>,
     ) {
+        let prompt = !delivery.cursors.prompt().is_empty();
         let mut chunks = data.chunks();
         let mut next = chunks.next();
         while let Some(chunk) = next {
             let over = history.gave_up(data.head.view, chunk.group);
             if chunk.part == Part::Whole && !over {
-                next = deliver_run(self.id.origin, chunk, &mut chunks, delivery);
+                next = match prompt && !delivery.cursors.prompt().of(chunk.group).is_empty() {
+                    true => {
+                        deliver_message(self.id.origin, &chunk, chunk.content, delivery);
+                        chunks.next()
+                    }
+                    false => deliver_run(self.id.origin, chunk, &mut chunks, delivery),
+                };
                 continue;
             }
             next = chunks.next();
@@ -182,9 +189,7 @@ fn deliver_message(
     let Some(number) = take_message(sender, chunk, delivery) else {
         return;
     };
-    delivery.stats.messages_delivered += 1;
-    delivery.stats.bytes_delivered += bytes.len() as u64;
-    delivery.out.deliver(Delivery {
+    delivery.hand_out(Delivery {
         group: chunk.group,
         sender,
         number,
@@ -197,7 +202,7 @@ fn deliver_message(
 fn lose_message(sender: Origin, chunk: &Chunk<'_>, delivery: &mut DeliveryContext<'_>) {
     if let Some(number) = take_message(sender, chunk, delivery) {
         delivery.stats.messages_lost += 1;
-        delivery.out.miss(Miss::Messages {
+        delivery.tell(Miss::Messages {
             group: chunk.group,
             sender,
             first: number,
@@ -218,7 +223,7 @@ fn take_message(
         Verdict::Deliver(number) => number,
         Verdict::DeliverAfterLoss { first, number } => {
             delivery.stats.messages_lost += number - first;
-            delivery.out.miss(Miss::Messages {
+            delivery.tell(Miss::Messages {
                 group,
                 sender,
                 first,
@@ -227,7 +232,7 @@ fn take_message(
             number
         }
         Verdict::DeliverAfterAbsence { first, number } => {
-            delivery.out.miss(Miss::Absence {
+            delivery.tell(Miss::Absence {
                 group,
                 sender,
                 first,

@@ -254,7 +254,7 @@ impl ReceiveStream {
             }
             let (group, sender) = (part.group, self.id.origin);
             if let Some((first, last)) = delivery.cursors.owe(sender, group, part.first) {
-                delivery.out.miss(Miss::Absence {
+                delivery.tell(Miss::Absence {
                     group,
                     sender,
                     first,
@@ -300,7 +300,7 @@ impl ReceiveStream {
         for (group, last) in told.into_iter().flat_map(|told| told.lasts) {
             if let Some((first, last)) = delivery.cursors.pass(sender, group, last) {
                 delivery.stats.messages_lost += last + 1 - first;
-                delivery.out.miss(Miss::Messages {
+                delivery.tell(Miss::Messages {
                     group,
                     sender,
                     first,

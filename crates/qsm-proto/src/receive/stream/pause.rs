@@ -17,6 +17,7 @@ impl ReceiveStream {
 
     /// Readers may have room now: delivery goes on where it stopped.
     pub(crate) fn retry_readers(&mut self, now: Instant) {
+        self.resume_walks(now);
         match self.stopped && self.undelivered() {
             true => self.go_on(now),
             // The next packet is not here.

@@ -138,13 +138,17 @@ impl Core {
             key,
             names,
             sink,
+            delivery,
             deadline,
             reply,
         } = subscribe;
         let texts = names.iter().map(|name| name.to_string()).collect();
         // First, so that nothing is missed that arrives with the confirmation.
-        self.routes.add(key, &names, sink);
+        self.routes.add(key, &names, sink, delivery.promptness());
         self.routes.bind(&self.endpoint, &names);
+        if delivery.promptness().is_some() {
+            self.want(&names);
+        }
         let request = self.endpoint.enter(self.now, Role::Subscriber, texts);
         let asked = Asked::Subscribe { key, reply };
         self.pending.ask(request, self.clock.at(deadline), asked);
@@ -153,6 +157,7 @@ impl Core {
     fn leave(&mut self, names: &[Arc<str>], deadline: std::time::Instant, reply: Reply<()>) {
         let held = names.iter().filter(|name| self.routes.leave(name));
         let held: Vec<String> = held.map(|name| name.to_string()).collect();
+        self.want(names);
         if held.is_empty() {
             reply.answer(Ok(()));
             return;
@@ -160,6 +165,15 @@ impl Core {
         let request = self.endpoint.exit(self.now, Role::Subscriber, held);
         self.pending
             .ask(request, self.clock.at(deadline), Asked::Leave { reply });
+    }
+
+    /// Has the endpoint deliver groups in the ways that are wanted beside their order.
+    pub(super) fn want(&mut self, names: &[Arc<str>]) {
+        for name in names {
+            if let Some(modes) = self.routes.take_wishes(name) {
+                self.endpoint.want(self.now, name, &modes);
+            }
+        }
     }
 
     fn wait_for(

@@ -220,7 +220,9 @@ impl Core {
     }
 
     fn unsubscribe(&mut self, key: u64) {
+        let names = self.routes.names_of(key);
         let gone = self.routes.remove(key);
+        self.want(&names);
         self.exit(Role::Subscriber, gone);
     }
 

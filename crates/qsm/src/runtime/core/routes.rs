@@ -1,12 +1,12 @@
 //! From a delivered message to the subscriptions of its group: one look into a table indexed by
 //! the group's number, then one copy for each queue, and none for upcalls (R128).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use qsm_net::Waker;
-use qsm_proto::{Deliver, Endpoint, FullReaders, Instant, Miss, Run};
+use qsm_proto::{Deliver, Endpoint, FullReaders, Instant, Miss, Promptness, Run};
 use qsm_wire::{GroupId, Origin};
 
 use crate::error::{CloseReason, RecvError};
@@ -25,6 +25,8 @@ struct Subscriber {
     key: u64,
     names: Arc<[Arc<str>]>,
     sink: Sink,
+    /// In which way it wants messages, if not in order.
+    mode: Option<Promptness>,
     /// Something was queued in this turn.
     touched: bool,
     /// Its queue is full, and holds senders up.
@@ -33,13 +35,61 @@ struct Subscriber {
 
 struct Name {
     group: Option<GroupId>,
-    /// Places of its subscribers.
-    subscribers: Vec<usize>,
+    audience: Audience,
+    /// The ways that the endpoint was told of.
+    wished: BTreeSet<Promptness>,
 }
 
 struct Bound {
     name: Arc<str>,
-    subscribers: Vec<usize>,
+    audience: Audience,
+}
+
+/// Places of the subscribers of a group.
+#[derive(Clone, Default)]
+struct Audience {
+    ordered: Vec<usize>,
+    /// Those that want messages in another way than in order.
+    prompt: Vec<PromptPlace>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct PromptPlace {
+    mode: Promptness,
+    place: usize,
+}
+
+impl Audience {
+    /// A group named twice is delivered once.
+    fn add(&mut self, place: usize, mode: Option<Promptness>) {
+        if self.all().any(|other| other == place) {
+            return;
+        }
+        match mode {
+            None => self.ordered.push(place),
+            Some(mode) => self.prompt.push(PromptPlace { mode, place }),
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+        self.ordered.retain(|place| keep(*place));
+        self.prompt.retain(|prompt| keep(prompt.place));
+    }
+
+    fn all(&self) -> impl Iterator<Item = usize> + '_ {
+        let prompt = self.prompt.iter().map(|prompt| prompt.place);
+        self.ordered.iter().copied().chain(prompt)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ordered.is_empty() && self.prompt.is_empty()
+    }
+
+    /// The places of those that want messages in this way.
+    fn of(&self, mode: Promptness) -> Vec<usize> {
+        let prompt = self.prompt.iter().filter(|prompt| prompt.mode == mode);
+        prompt.map(|prompt| prompt.place).collect()
+    }
 }
 
 /// Queues that are full and hold senders up.
@@ -79,11 +129,18 @@ pub(super) struct Routes {
 }
 
 impl Routes {
-    pub(super) fn add(&mut self, key: u64, names: &Arc<[Arc<str>]>, sink: Sink) {
+    pub(super) fn add(
+        &mut self,
+        key: u64,
+        names: &Arc<[Arc<str>]>,
+        sink: Sink,
+        mode: Option<Promptness>,
+    ) {
         let subscriber = Subscriber {
             key,
             names: Arc::clone(names),
             sink,
+            mode,
             touched: false,
             full: false,
         };
@@ -97,19 +154,40 @@ impl Routes {
         for name in names.iter() {
             let entry = self.names.entry(Arc::clone(name)).or_insert_with(|| Name {
                 group: None,
-                subscribers: Vec::new(),
+                audience: Audience::default(),
+                wished: BTreeSet::new(),
             });
-            // A group named twice is delivered once.
-            if !entry.subscribers.contains(&place) {
-                entry.subscribers.push(place);
-            }
+            entry.audience.add(place, mode);
             if let Some(bound) = entry
                 .group
                 .and_then(|group| self.table[index(group)].as_mut())
             {
-                bound.subscribers.clone_from(&entry.subscribers);
+                bound.audience.clone_from(&entry.audience);
             }
         }
+    }
+
+    /// The groups of a subscription that are delivered to it in another way than in order.
+    pub(super) fn names_of(&self, key: u64) -> Arc<[Arc<str>]> {
+        let place = self.place_of(key);
+        let subscriber = place.and_then(|place| self.subscribers[place].as_ref());
+        let prompt = subscriber.filter(|subscriber| subscriber.mode.is_some());
+        prompt.map_or_else(|| Arc::from([]), |prompt| Arc::clone(&prompt.names))
+    }
+
+    /// In which ways a group is wanted beside its order, if that has changed since it was asked
+    /// for last.
+    pub(super) fn take_wishes(&mut self, name: &str) -> Option<Vec<Promptness>> {
+        let Some(entry) = self.names.get_mut(name) else {
+            return Some(Vec::new());
+        };
+        let prompt = entry.audience.prompt.iter();
+        let wished = prompt.map(|prompt| prompt.mode).collect();
+        if entry.wished == wished {
+            return None;
+        }
+        entry.wished = wished;
+        Some(entry.wished.iter().copied().collect())
     }
 
     /// Ends a subscription. Returns the groups that none is left for.
@@ -273,8 +351,14 @@ impl Routes {
         }
     }
 
-    /// These messages will not come.
-    fn lose(&mut self, group: GroupId, sender: Origin, first: u64, last: u64) {
+    /// These messages will not come, to those who want them in this way; `None`: in order.
+    fn lose(&mut self, mode: Option<Promptness>, numbers: LostNumbers) {
+        let LostNumbers {
+            group,
+            sender,
+            first,
+            last,
+        } = numbers;
         let Some(Some(bound)) = self.table.get(index(group)) else {
             return;
         };
@@ -284,9 +368,46 @@ impl Routes {
             first,
             last,
         };
-        for place in bound.subscribers.clone() {
+        let places = match mode {
+            None => bound.audience.ordered.clone(),
+            Some(mode) => bound.audience.of(mode),
+        };
+        for place in places {
             self.tell(place, Received::Lost(lost.clone()));
         }
+    }
+
+    /// Hands a message to a subscriber of its group, if there is one in this place.
+    fn hand(&mut self, place: usize, message: qsm_proto::Delivery<'_>) {
+        let Some(Some(bound)) = self.table.get(index(message.group)) else {
+            return;
+        };
+        let Some(subscriber) = &mut self.subscribers[place] else {
+            return;
+        };
+        let offered = match &mut subscriber.sink {
+            Sink::Upcall(upcall) => {
+                self.stats.upcalls += 1;
+                return upcall(Delivery::Message(lend(bound, message)));
+            }
+            Sink::Queue(inbox) => {
+                let own = || Received::Message(own(bound, message));
+                inbox.offer(message.bytes.len(), own)
+            }
+            Sink::Foreign(queue) => queue.offer(lend(bound, message)),
+        };
+        self.stats.slow_consumer_drops += offered.dropped;
+        self.stats.messages_queued += u64::from(offered.kept);
+        // Readers are to hear of what was dropped, too.
+        if offered.kept || offered.dropped > 0 {
+            self.touch(place);
+        }
+    }
+
+    /// One of those that want a group in another way than in order.
+    fn prompt_place(&self, group: GroupId, at: usize) -> Option<PromptPlace> {
+        let bound = self.table.get(index(group))?.as_ref()?;
+        bound.audience.prompt.get(at).copied()
     }
 
     /// The subscribers of any of these groups, each once.
@@ -294,9 +415,7 @@ impl Routes {
         let bound = groups
             .iter()
             .filter_map(|group| self.table.get(index(*group))?.as_ref());
-        let mut places: Vec<usize> = bound
-            .flat_map(|bound| bound.subscribers.iter().copied())
-            .collect();
+        let mut places: Vec<usize> = bound.flat_map(|bound| bound.audience.all()).collect();
         places.sort_unstable();
         places.dedup();
         places
@@ -353,12 +472,12 @@ impl Routes {
         let Some(entry) = self.names.get_mut(name) else {
             return false;
         };
-        entry.subscribers.retain(|place| keep(*place));
-        let empty = entry.subscribers.is_empty();
+        entry.audience.retain(keep);
+        let empty = entry.audience.is_empty();
         if let Some(group) = entry.group {
             let slot = &mut self.table[index(group)];
             match slot {
-                Some(bound) if !empty => bound.subscribers.clone_from(&entry.subscribers),
+                Some(bound) if !empty => bound.audience.clone_from(&entry.audience),
                 _ => *slot = None,
             }
         }
@@ -390,7 +509,7 @@ impl Routes {
         }
         self.table[index(group)] = Some(Bound {
             name,
-            subscribers: entry.subscribers.clone(),
+            audience: entry.audience.clone(),
         });
     }
 
@@ -406,7 +525,7 @@ impl Routes {
 impl Deliver for Routes {
     fn deliver_run(&mut self, run: &mut Run<'_, '_>) {
         if let Some(Some(bound)) = self.table.get(index(run.group()))
-            && let [place] = bound.subscribers[..]
+            && let [place] = bound.audience.ordered[..]
             && let Some(subscriber) = &mut self.subscribers[place]
             && let Sink::Upcall(upcall) = &mut subscriber.sink
         {
@@ -424,7 +543,7 @@ impl Deliver for Routes {
             self.stats.messages_unwanted += 1;
             return;
         };
-        for place in &bound.subscribers {
+        for place in &bound.audience.ordered {
             let Some(subscriber) = &mut self.subscribers[*place] else {
                 continue;
             };
@@ -467,7 +586,15 @@ impl Deliver for Routes {
                 sender,
                 first,
                 last,
-            } => self.lose(group, sender, first, last),
+            } => self.lose(
+                None,
+                LostNumbers {
+                    group,
+                    sender,
+                    first,
+                    last,
+                },
+            ),
             Miss::Packets {
                 groups,
                 sender,
@@ -486,6 +613,67 @@ impl Deliver for Routes {
             }
         }
     }
+
+    fn deliver_promptly(&mut self, mode: Promptness, message: qsm_proto::Delivery<'_>) {
+        let mut at = 0;
+        while let Some(prompt) = self.prompt_place(message.group, at) {
+            if prompt.mode == mode {
+                self.hand(prompt.place, message);
+            }
+            at += 1;
+        }
+    }
+
+    fn miss_promptly(&mut self, mode: Promptness, miss: Miss<'_>) {
+        match miss {
+            Miss::Messages {
+                group,
+                sender,
+                first,
+                last,
+            }
+            | Miss::Absence {
+                group,
+                sender,
+                first,
+                last,
+            } => self.lose(
+                Some(mode),
+                LostNumbers {
+                    group,
+                    sender,
+                    first,
+                    last,
+                },
+            ),
+            Miss::Packets {
+                groups,
+                sender,
+                packets,
+            } => {
+                let lost = LostPackets { sender, packets };
+                let bound = groups
+                    .iter()
+                    .filter_map(|group| self.table.get(index(*group))?.as_ref());
+                let places: BTreeSet<usize> =
+                    bound.flat_map(|bound| bound.audience.of(mode)).collect();
+                for place in places {
+                    self.tell(place, Received::LostPackets(lost));
+                }
+            }
+            // Said to all in order.
+            Miss::Life { .. } => {}
+        }
+    }
+}
+
+/// Messages that will not come.
+#[derive(Clone, Copy)]
+struct LostNumbers {
+    group: GroupId,
+    sender: Origin,
+    first: u64,
+    last: u64,
 }
 
 /// Always made where it is used: written field by field and then moved elsewhere as a whole, it
@@ -533,7 +721,7 @@ mod tests {
         let inboxes: Vec<_> = (0..subscribers.len()).map(inbox).map(Arc::new).collect();
         for ((key, groups), inbox) in (0..).zip(subscribers).zip(&inboxes) {
             let names: Arc<[Arc<str>]> = groups.iter().map(|name| Arc::from(*name)).collect();
-            routes.add(key, &names, Sink::Queue(Arc::clone(inbox)));
+            routes.add(key, &names, Sink::Queue(Arc::clone(inbox)), None);
         }
         for (number, name) in (1..).zip(["x", "y", "z"]) {
             routes.bind_one(GroupId(number), name);
@@ -662,7 +850,8 @@ mod tests {
             };
             tell.send(short).unwrap();
         };
-        routes.add(7, &[Arc::from("x")].into(), Sink::Upcall(Box::new(upcall)));
+        let upcall = Sink::Upcall(Box::new(upcall));
+        routes.add(7, &[Arc::from("x")].into(), upcall, None);
         routes.bind_one(GroupId(1), "x");
         deliver(&mut routes, 1, 1);
         lose(&mut routes, 1, 2, 3);
