@@ -23,7 +23,7 @@ const COMMANDS: [&str; 10] = [
 ];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "clone-copies",
     "cluster",
     "cores",
