@@ -19,6 +19,10 @@ use crate::failure::Failure;
 const ANSWER: Duration = Duration::from_secs(2);
 
 /// Options of a node.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of its own on the command line"
+)]
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
 pub struct NodeOptions {
