@@ -7,7 +7,7 @@ mod cluster;
 use std::time::Duration;
 
 use cluster::Cluster;
-use qsm_proto::Promptness;
+use qsm_proto::{FullReaders, Promptness};
 use qsm_wire::GroupId;
 
 const SENDER: u64 = 20;
@@ -99,6 +99,34 @@ fn what_is_repaired_in_time_is_not_lost_to_anybody() {
     assert_eq!(ordered(&cluster), [1, 2, 3]);
     assert_eq!(prompt(&cluster, ARRIVAL), ["0#1", "0#3", "0#2"]);
     assert_eq!(prompt(&cluster, WITHIN), ["0#1", "0#2", "0#3"]);
+}
+
+fn set_full(cluster: &mut Cluster, full: FullReaders) {
+    let now = cluster.now;
+    let endpoint = cluster.nodes.get_mut(&RECEIVER).unwrap();
+    endpoint.set_full_readers(now, full);
+}
+
+// Rules R-DATA-12, R-DATA-13.
+#[test]
+fn nothing_is_handed_out_ahead_to_readers_that_take_no_more() {
+    let mut cluster = cluster();
+    publish(&mut cluster, 0);
+    cluster.withheld.insert((RECEIVER, 2));
+    publish(&mut cluster, 0);
+    set_full(&mut cluster, FullReaders::of(vec![GroupId(0)]));
+    publish(&mut cluster, 0);
+    cluster.run(2 * LIMIT);
+    assert_eq!(prompt(&cluster, ARRIVAL), ["0#1"]);
+    assert_eq!(prompt(&cluster, WITHIN), ["0#1"]);
+    set_full(&mut cluster, FullReaders::None);
+    cluster.run(MS);
+    assert_eq!(prompt(&cluster, ARRIVAL), ["0#1", "0#3"]);
+    assert_eq!(prompt(&cluster, WITHIN), ["0#1", "0 lost 2..2", "0#3"]);
+    cluster.withheld.clear();
+    cluster.run(Duration::from_secs(1));
+    assert_eq!(ordered(&cluster), [1, 2, 3]);
+    assert_eq!(prompt(&cluster, ARRIVAL), ["0#1", "0#3", "0#2"]);
 }
 
 // Rule R-DATA-12.
