@@ -23,13 +23,14 @@ const COMMANDS: [&str; 10] = [
 ];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "cluster",
     "cores",
     "data-port",
     "data-range",
     "discovery",
     "gone-after",
+    "hints",
     "interface",
     "ipv6",
     "multicast",
