@@ -1,6 +1,7 @@
 //! From a seed to a run.
 
 mod dice;
+mod divisions;
 mod faults;
 mod residue;
 mod slowness;
@@ -14,6 +15,7 @@ use qsm_testnet::{Burst, NetworkOptions, Sites};
 use qsm_wire::membership::Role;
 
 use self::dice::Dice;
+use self::divisions::add_hints;
 use self::faults::{add_filters, add_pauses, faults};
 use self::residue::{add_common, add_merging, add_residue};
 use self::slowness::slow_down;
@@ -79,6 +81,8 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         plan_interval: Duration::ZERO,
         plan_unwanted_ppm: 0,
         plan_common: None,
+        hints: Vec::new(),
+        tells_rates: false,
         refusals: pauses.one_in(2),
         costs: None,
         layout: Layout {
@@ -92,7 +96,8 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         groups,
     };
     let options = add_residue(slow_down(options, sizes), sizes);
-    add_common(add_merging(options, sizes), sizes)
+    let options = add_common(add_merging(options, sizes), sizes);
+    add_hints(options, sizes.merging)
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and
