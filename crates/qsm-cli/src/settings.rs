@@ -23,7 +23,7 @@ const COMMANDS: [&str; 10] = [
 ];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "clone-copies",
     "cluster",
     "cores",
@@ -31,6 +31,7 @@ const KEYS: [&str; 20] = [
     "data-range",
     "discovery",
     "gone-after",
+    "hints",
     "interface",
     "ipv6",
     "multicast",

@@ -2,10 +2,11 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use std::net::SocketAddr;
 
+use qsm_plan::ServiceHints;
 use qsm_proto::view::MEMBERS_MAX;
 use qsm_wire::NodeId;
 
-use crate::plan::is_usable;
+use crate::plan::{addresses_max, is_usable};
 
 /// Where services are announced and looked for by default in a cluster of IPv4: an address of the
 /// organisation-local scope (RFC 2365).
@@ -69,6 +70,9 @@ pub struct ServiceConfig {
     /// Packets that a region for groups that several others have in common has to save in a second
     /// (R-VIEW-17), by the same plans; `None`: there are no such regions. [`PLAN_COMMON`] by default.
     pub plan_common: Option<u32>,
+    /// Hints of the designer, which go before all plans (R-VIEW-18). They hold from a node's first batch
+    /// on, also if nothing is planned.
+    pub hints: ServiceHints,
     /// How long a leaving member may take to drain before it is taken out anyway.
     pub drain_max: Duration,
     /// Largest datagram, bytes.
@@ -126,6 +130,13 @@ pub enum ServiceConfigError {
     /// The pool's base is not a multicast address, its prefix is not 4 to 30 (IPv6: 8 to 126), its
     /// budget is 0, or everybody receives all of its addresses ([`is_flooded`](crate::plan::is_flooded)).
     Plan,
+    /// There are fewer multicast addresses than the hints need.
+    Hints {
+        /// One for each security domain, for the nodes of none, and for each pinned channel.
+        needed: usize,
+        /// Those of the pool, as many as the budget lets.
+        addresses: usize,
+    },
     /// An interval is zero.
     ZeroInterval {
         /// Which field.
@@ -147,6 +158,12 @@ impl core::fmt::Display for ServiceConfigError {
             Self::Plan => f.write_str(
                 "the address pool needs a multicast base that is not everybody's, a prefix of 4 to 30 \
                  (IPv6: 8 to 126) and a budget",
+            ),
+            Self::Hints { needed, addresses } => write!(
+                f,
+                "the hints need {needed} multicast addresses, one for each domain, for the nodes of \
+                 none and for each pinned channel, and there are {addresses}; give a larger pool or \
+                 budget, or fewer domains and channels"
             ),
             Self::ZeroInterval { name } => write!(f, "{name} is zero; give it some milliseconds"),
         }
@@ -181,6 +198,7 @@ impl ServiceConfig {
             plan_interval: Duration::from_secs(10),
             plan_unwanted_ppm: 0,
             plan_common: Some(PLAN_COMMON),
+            hints: ServiceHints::default(),
             drain_max: Duration::from_secs(30),
             datagram_bytes,
             limits: ServiceLimits::default(),
@@ -205,6 +223,10 @@ impl ServiceConfig {
         let sound = plan.base.is_multicast() && prefixes.contains(&plan.prefix) && plan.budget > 0;
         if !sound || !is_usable(plan) {
             return Err(ServiceConfigError::Plan);
+        }
+        let (needed, addresses) = (self.hints.addresses(), addresses_max(plan));
+        if needed > addresses {
+            return Err(ServiceConfigError::Hints { needed, addresses });
         }
         let own = self.address.is_ipv4();
         if let Some(other) = [self.discovery.ip(), plan.base]
@@ -300,6 +322,21 @@ mod tests {
         assert_eq!(of("10.0.0.1:1"), v4);
         let v6 = ("[ff15::8000:534d]:4483".to_owned(), "ff15::".to_owned(), 64);
         assert_eq!(of("[fd00::1]:1"), v6);
+    }
+
+    #[test]
+    fn hints_that_need_more_addresses_than_there_are_are_refused() {
+        let mut config = config("10.0.0.1:4481");
+        config.plan.budget = 2;
+        config.hints = ServiceHints::parse("domain red: a\npin fast: g").unwrap();
+        let error = config.check().unwrap_err().to_string();
+        let says = "the hints need 3 multicast addresses, one for each domain";
+        assert!(
+            error.starts_with(says) && error.contains("there are 2"),
+            "{error}"
+        );
+        config.plan.budget = 3;
+        assert_eq!(config.check(), Ok(()));
     }
 
     #[test]

@@ -21,6 +21,7 @@
 //! | `registry::{away, absences}` | members that nobody waits for |
 //! | `registry::{rebuild, unreported, resumption}` | what a service without memory makes of reports, early and late |
 //! | `registry::groups` | names and numbers |
+//! | `registry::hinted` | hints of the designer, which go before plans |
 //! | [`plan`] | regions by number and by exact set of groups; which multicast address each gets |
 //! | `service` | turns datagrams into requests and commands, and updates into messages |
 //! | `service::{arrivals, requests}` | what comes from the network, and what nodes say in it |
@@ -59,5 +60,6 @@ pub use config::{
     ServiceLimits,
 };
 pub use event::ServiceEvent;
+pub use qsm_plan::{HintError, HintList, ServiceHints};
 pub use service::{Rows, Service};
 pub use stats::ServiceStats;

@@ -2,9 +2,12 @@
 
 mod addresses;
 mod regions;
+mod zone;
 
 pub use self::addresses::{AddressPlan, is_flooded};
+pub use self::zone::{Stranger, Tenant};
 
-pub(crate) use self::addresses::is_usable;
+pub(crate) use self::addresses::{addresses_max, is_usable};
 pub(crate) use self::regions::{Knowledge, MemberStay, Region, RegionTable};
+pub(crate) use self::zone::Zone;
 pub(crate) use qsm_plan::{Signature, SignatureKey};

@@ -40,6 +40,7 @@ mod draft;
 mod factions;
 mod filters;
 mod groups;
+mod hinted;
 mod late;
 mod life;
 mod merging;
@@ -63,6 +64,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use qsm_plan::{NodeHint, ServiceHints};
 use qsm_proto::Instant;
 use qsm_wire::membership::Sender;
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
@@ -73,18 +75,17 @@ use self::aim::{Aim, Classes, GroupSet};
 pub(crate) use self::batch::Batch;
 pub(crate) use self::clusters::ClusterId;
 use self::clusters::Clusters;
-pub(crate) use self::command::{Advice, Command, EndCause, PlannedRegion};
+pub(crate) use self::command::{Advice, Command, CommonSet, EndCause, PlannedRegion};
 use self::confirmations::ViewConfirmations;
 use self::departure::{Departure, DepartureEvent, DepartureState};
 use self::groups::GroupTable;
 use self::late::LateSenders;
 use self::life::{Life, LifeEvent, Reported};
-
 use self::request::PendingRoles;
 use self::transition::State as _;
 use self::unsettled::UnsettledViews;
 use self::work::{Work, WorkQueue};
-use crate::plan::{AddressPlan, RegionTable, Signature, SignatureKey};
+use crate::plan::{AddressPlan, RegionTable, Signature, SignatureKey, Tenant, Zone};
 use crate::{ServiceLimits, ServiceStats};
 
 /// Highest number believed of an incarnation, a region or a channel; a higher one is a mistake or
@@ -101,6 +102,9 @@ struct Node {
     /// The groups it receives, ascending; the same allocation as its region's, if that has all.
     groups: Arc<[GroupId]>,
     signature: Signature,
+    /// Hints for a node of its name, and the zone that it is in by them (R-VIEW-18).
+    hint: NodeHint,
+    zone: Zone,
     /// The groups it is to receive.
     aim: Aim,
     publishes: BTreeSet<GroupId>,
@@ -138,6 +142,7 @@ pub(crate) struct Registry {
     /// Time for which a silent life is waited for; 0: for none.
     gone_after: Duration,
     key: SignatureKey,
+    hints: Arc<ServiceHints>,
     /// The term it serves in; 0: it is not open yet.
     term: u64,
     incarnation_last: u32,
@@ -219,9 +224,11 @@ impl Registry {
         limits: ServiceLimits,
         drain_max: Duration,
         gone_after: Duration,
-        plan: AddressPlan,
+        mut plan: AddressPlan,
         key: SignatureKey,
+        hints: Arc<ServiceHints>,
     ) -> Self {
+        plan.keep_for(Tenant::named(&hints));
         Self {
             limits,
             drain_max,
@@ -229,7 +236,8 @@ impl Registry {
             key,
             term: 0,
             incarnation_last: 0,
-            groups: GroupTable::default(),
+            groups: GroupTable::new(Arc::clone(&hints)),
+            hints,
             regions: RegionTable::new(plan),
             nodes: BTreeMap::new(),
             classes: Classes::default(),
@@ -353,6 +361,8 @@ impl Registry {
                 second,
                 groups: Arc::new([]),
                 signature: 0,
+                hint: NodeHint::default(),
+                zone: Zone::default(),
                 aim: Aim::default(),
                 publishes: BTreeSet::new(),
                 life,
@@ -371,6 +381,7 @@ impl Registry {
             },
         );
         self.stats.admitted += 1;
+        self.take_hints(origin.node);
     }
 
     /// A node's life ends, with the next batch for the others.

@@ -22,6 +22,7 @@ mod updates;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use qsm_proto::{DamageLog, Instant, Outbox, Random, Seed, Transmit};
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
@@ -120,6 +121,7 @@ impl Service {
                 config.gone_after,
                 AddressPlan::new(config.plan, config.cluster_number(), &[config.discovery]),
                 SignatureKey::new(&mut Random::new(seed, "signatures")),
+                Arc::new(config.hints.clone()),
             ),
             clients: SessionTable::new(header, config.datagram_bytes, config.limits.nodes),
             detector: Detector::new(&config, Random::new(seed, "probes")),

@@ -88,6 +88,11 @@ pub enum HintError {
         /// The lines.
         lines: [usize; 2],
     },
+    /// A membership service is to keep nodes together and to pin groups.
+    TogetherAndPinned {
+        /// The lines: the first of `together`, and the first of `pin`.
+        lines: [usize; 2],
+    },
 }
 
 impl core::fmt::Display for HintError {
@@ -136,22 +141,51 @@ impl core::fmt::Display for HintError {
                 f,
                 "lines {one} and {two}: {node} is in two security domains; remove it from one"
             ),
+            Self::TogetherAndPinned {
+                lines: [together, pin],
+            } => write!(
+                f,
+                "lines {together} and {pin}: a running service cannot both keep nodes together, which \
+                 then get all their groups in one region, and give groups a channel of their own; \
+                 remove the `together` lines or the `pin` lines"
+            ),
         }
     }
 }
 
 impl core::error::Error for HintError {}
 
-/// A line's nodes, by name.
-type Line<'a> = (usize, Vec<(&'a str, NodeId)>);
+/// A hint as it is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written<'a> {
+    /// Its line.
+    pub(crate) line: usize,
+    /// The words before the colon.
+    pub(crate) head: &'a [&'a str],
+    /// Those after it.
+    pub(crate) rest: &'a [&'a str],
+}
 
-/// A file while it is read.
+impl Written<'_> {
+    fn wrong(&self) -> HintError {
+        let text = format!("{}: {}", self.head.join(" "), self.rest.join(" "));
+        HintError::Syntax {
+            line: self.line,
+            text: text.trim_end().to_owned(),
+        }
+    }
+}
+
+/// A line's nodes, by name.
+type Line = (usize, Vec<(String, NodeId)>);
+
+/// Hints while they are read.
 #[derive(Default)]
-struct Reader<'a> {
+pub(crate) struct Reader {
     hints: Hints,
     pinned: BTreeMap<GroupId, usize>,
-    together: Vec<Line<'a>>,
-    apart: Vec<Line<'a>>,
+    together: Vec<Line>,
+    apart: Vec<Line>,
     domain_lines: BTreeMap<NodeId, usize>,
 }
 
@@ -162,15 +196,12 @@ impl Hints {
     /// A line cannot be understood, or lines contradict each other.
     pub fn parse(text: &str, names: &dyn Names) -> Result<Self, HintError> {
         let mut reader = Reader::default();
-        for (line, text) in (1..).zip(text.lines()) {
-            let text = text.split('#').next().unwrap_or_default().trim();
-            if !text.is_empty() {
-                reader.line(line, text, names)?;
-            }
+        for (line, text) in lines(text) {
+            let (head, rest) = words(line, text)?;
+            let (head, rest) = (&head[..], &rest[..]);
+            reader.take(Written { line, head, rest }, names)?;
         }
-        reader.unite()?;
-        reader.separate()?;
-        Ok(reader.hints)
+        reader.finish()
     }
 
     /// Groups with a channel of their own.
@@ -183,6 +214,19 @@ impl Hints {
     #[must_use]
     pub fn domain(&self, node: NodeId) -> u32 {
         self.domains.get(&node).copied().unwrap_or(0)
+    }
+
+    /// Puts a node into a security domain; 0: the common one.
+    pub(crate) fn put(&mut self, node: NodeId, domain: u32) {
+        match domain {
+            0 => self.domains.remove(&node),
+            _ => self.domains.insert(node, domain),
+        };
+    }
+
+    /// The names of domains; the first one is 1.
+    pub(crate) fn domain_names(&self) -> &[String] {
+        &self.domain_names
     }
 
     /// The name of a domain.
@@ -213,31 +257,61 @@ impl Hints {
     }
 }
 
-impl<'a> Reader<'a> {
-    fn line(&mut self, line: usize, text: &'a str, names: &dyn Names) -> Result<(), HintError> {
-        let wrong = || HintError::Syntax {
-            line,
-            text: text.to_owned(),
-        };
-        let (head, rest) = text.split_once(':').ok_or_else(wrong)?;
-        let head: Vec<&str> = head.split_whitespace().collect();
-        let rest: Vec<&'a str> = rest.split_whitespace().collect();
+/// The lines of a file of hints that say something, numbered.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = (1..).zip(text.lines());
+    let said = lines.map(|(line, text)| {
+        let text = text.split('#').next().unwrap_or_default().trim();
+        (line, text)
+    });
+    said.filter(|(_, text)| !text.is_empty())
+}
+
+/// The words of a line before its colon, and those after it.
+pub(crate) fn words(line: usize, text: &str) -> Result<(Vec<&str>, Vec<&str>), HintError> {
+    let wrong = || HintError::Syntax {
+        line,
+        text: text.to_owned(),
+    };
+    let (head, rest) = text.split_once(':').ok_or_else(wrong)?;
+    Ok((
+        head.split_whitespace().collect(),
+        rest.split_whitespace().collect(),
+    ))
+}
+
+impl Reader {
+    /// Reads one hint.
+    pub(crate) fn take(&mut self, hint: Written<'_>, names: &dyn Names) -> Result<(), HintError> {
+        let (line, rest) = (hint.line, hint.rest);
         if rest.is_empty() {
-            return Err(wrong());
+            return Err(hint.wrong());
         }
-        match head[..] {
-            ["pin", channel] => self.pin(line, channel, &rest, names),
+        match *hint.head {
+            ["pin", channel] => self.pin(line, channel, rest, names),
             ["together"] => {
-                self.together.push((line, nodes(line, &rest, names)?));
+                self.together.push((line, nodes(line, rest, names)?));
                 Ok(())
             }
             ["apart"] => {
-                self.apart.push((line, nodes(line, &rest, names)?));
+                self.apart.push((line, nodes(line, rest, names)?));
                 Ok(())
             }
-            ["domain", name] => self.domain(line, name, &rest, names),
-            _ => Err(wrong()),
+            ["domain", name] => self.domain(line, name, rest, names),
+            _ => Err(hint.wrong()),
         }
+    }
+
+    /// The hints, if none contradicts another one.
+    pub(crate) fn finish(mut self) -> Result<Hints, HintError> {
+        self.unite()?;
+        self.separate()?;
+        Ok(self.hints)
+    }
+
+    /// The first line that has nodes together.
+    pub(crate) fn first_together(&self) -> Option<usize> {
+        self.together.iter().map(|(line, _)| *line).min()
     }
 
     fn pin(
@@ -275,7 +349,7 @@ impl<'a> Reader<'a> {
         &mut self,
         line: usize,
         name: &str,
-        members: &[&'a str],
+        members: &[&str],
         names: &dyn Names,
     ) -> Result<(), HintError> {
         let known = self
@@ -292,7 +366,7 @@ impl<'a> Reader<'a> {
             let former = self.hints.domains.insert(node, domain);
             let first = self.domain_lines.insert(node, line).unwrap_or(line);
             if former.is_some_and(|former| former != domain) {
-                let node = name.to_owned();
+                let node = name;
                 let lines = [first, line];
                 return Err(HintError::TwoDomains { node, lines });
             }
@@ -321,7 +395,7 @@ impl<'a> Reader<'a> {
                     .iter()
                     .find(|other| domain(&other.1) != domain(&first.1))
             {
-                let nodes = [first.0.to_owned(), other.0.to_owned()];
+                let nodes = [first.0.clone(), other.0.clone()];
                 return Err(HintError::TogetherAcrossDomains { nodes, line: *line });
             }
         }
@@ -330,7 +404,7 @@ impl<'a> Reader<'a> {
 
     /// The first line that has a node together with others.
     fn line_of(&self, node: NodeId) -> Option<usize> {
-        let has = |line: &&Line<'_>| line.1.iter().any(|(_, other)| *other == node);
+        let has = |line: &&Line| line.1.iter().any(|(_, other)| *other == node);
         self.together.iter().find(has).map(|line| line.0)
     }
 
@@ -338,13 +412,13 @@ impl<'a> Reader<'a> {
         for (hint, (line, nodes)) in (0..).zip(&self.apart) {
             for (at, (name, node)) in nodes.iter().enumerate() {
                 let set = self.hints.together_of(*node);
-                let same = |other: &&(&str, NodeId)| {
+                let same = |other: &&(String, NodeId)| {
                     other.1 == *node || set.is_some() && self.hints.together_of(other.1) == set
                 };
                 if let Some((other, _)) = nodes[..at].iter().find(same) {
                     let together = self.line_of(*node).unwrap_or(*line);
                     return Err(HintError::TogetherAndApart {
-                        nodes: [(*other).to_owned(), (*name).to_owned()],
+                        nodes: [other.clone(), name.clone()],
                         lines: [together, *line],
                     });
                 }
@@ -359,13 +433,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn nodes<'a>(
+fn nodes(
     line: usize,
-    members: &[&'a str],
+    members: &[&str],
     names: &dyn Names,
-) -> Result<Vec<(&'a str, NodeId)>, HintError> {
+) -> Result<Vec<(String, NodeId)>, HintError> {
     let found = members.iter().map(|name| match names.node(name) {
-        Some(node) => Ok((*name, node)),
+        Some(node) => Ok(((*name).to_owned(), node)),
         None => Err(HintError::Node {
             line,
             name: (*name).to_owned(),
@@ -412,6 +486,7 @@ mod tests {
         for (text, says) in [
             ("near: n1", "line 1: `near: n1` is no hint"),
             ("pin a:", "line 1: `pin a:` is no hint"),
+            ("pin a b: g1", "line 1: `pin a b: g1` is no hint"),
             ("\napart: n1 n77", "line 2: no node is called n77"),
             ("pin a: g1 h", "line 1: no group is called h"),
             (

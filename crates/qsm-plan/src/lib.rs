@@ -65,6 +65,7 @@ mod job;
 pub mod layouts;
 mod merge;
 mod moves;
+mod named;
 mod plan;
 mod planner;
 mod rates;
@@ -82,6 +83,7 @@ pub use cluster::Cost;
 pub use commons::CommonSets;
 pub use hints::{HintError, Hints, Names, Pin};
 pub use moves::Move;
+pub use named::{HintList, NodeHint, ServiceHints};
 pub use plan::{
     Alternative, Path, Plan, PlannedChannel, PlannedGroup, PlannedRegion, Totals, Way, Why,
     WhyRegion,

@@ -139,6 +139,12 @@ impl Planner {
         })
     }
 
+    /// Puts a node into a security domain before it is taken up; 0: the common one. Regions never have
+    /// nodes of two domains.
+    pub fn set_domain(&mut self, node: NodeId, domain: u32) {
+        self.hints.put(node, domain);
+    }
+
     /// Takes a node up without looking for its place: the next plan has it. For many nodes at
     /// once, before the first plan.
     pub fn load(&mut self, node: NodeId, mut groups: Vec<GroupId>) {

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 
-use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceConfig};
+use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceConfig, ServiceHints};
 use qsm_proto::{Config, mix};
 use qsm_wire::NodeId;
 
@@ -164,6 +164,10 @@ impl SimOptions {
             plan_interval: self.plan_interval,
             plan_unwanted_ppm: self.plan_unwanted_ppm,
             plan_common: self.plan_common,
+            hints: match self.mischief {
+                Mischief::HintsIgnored => ServiceHints::default(),
+                _ => self.service_hints().unwrap_or_default(),
+            },
             silence_heartbeats: self.patience.heartbeats,
             probes: match self.mischief {
                 Mischief::SilenceIgnored => u32::MAX,

@@ -31,6 +31,7 @@ mod digest;
 mod draw;
 mod engine;
 mod faults;
+mod hints;
 mod hosts;
 mod inspect;
 mod latency;

@@ -77,6 +77,8 @@ pub enum Mischief {
     CaughtUpUnasked,
     /// Services never set a member aside because it is slow.
     SlownessIgnored,
+    /// Services forget hints.
+    HintsIgnored,
     /// Who asks which messages were in packets that are lost believes that there were none.
     NumbersWithheld,
     /// Senders do not say that members lost what was not kept for them any more.
@@ -92,7 +94,7 @@ pub enum Mischief {
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 26] = [
+    pub const ALL: [(&'static str, Self); 27] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -115,6 +117,7 @@ impl Mischief {
         ("nothing-retained", Self::NothingRetained),
         ("caught-up-unasked", Self::CaughtUpUnasked),
         ("slowness-ignored", Self::SlownessIgnored),
+        ("hints-ignored", Self::HintsIgnored),
         ("numbers-withheld", Self::NumbersWithheld),
         ("overrun-unsaid", Self::OverrunUnsaid),
         ("prompt-doubled", Self::PromptDoubled { every: 100 }),

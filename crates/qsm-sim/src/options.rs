@@ -8,6 +8,7 @@ use qsm_testnet::NetworkOptions;
 use crate::content::Sizes;
 use crate::cost::CostModel;
 use crate::faults::Fault;
+use crate::hints::Hint;
 use crate::hosts::{HostPlan, ServicePatience};
 use crate::mischief::Mischief;
 use crate::pattern::GroupPlan;
@@ -15,6 +16,7 @@ use crate::workload::{Churn, Flow};
 
 /// A simulation, completely determined: the same options give the same run to the last byte.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct SimOptions {
     /// Of everything that is drawn during the run.
     pub seed: u64,
@@ -66,6 +68,10 @@ pub struct SimOptions {
     pub plan_common: Option<u32>,
     /// Hosts of which the applications want all groups in these ways beside their order.
     pub prompt: BTreeMap<usize, Vec<Promptness>>,
+    /// Hints to services, which go before plans (R-VIEW-18).
+    pub hints: Vec<Hint>,
+    /// Nodes tell services what they publish (R-MEM-19).
+    pub tells_rates: bool,
     /// Hosts whose process has died say so to who probes it.
     pub refusals: bool,
     /// How regions are cut.
@@ -121,6 +127,8 @@ impl SimOptions {
             plan_unwanted_ppm: 0,
             plan_common: None,
             prompt: BTreeMap::new(),
+            hints: Vec::new(),
+            tells_rates: false,
             refusals: false,
             layout: Layout::default(),
             costs: None,

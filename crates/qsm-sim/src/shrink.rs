@@ -38,6 +38,7 @@ const STEPS: &[Simplify] = &[
             options.layout = qsm_proto::view::Layout::default();
         })
     },
+    |options| changed(options, |options| options.tells_rates = false),
     |options| changed(options, |options| options.pace = qsm_proto::Pace::default()),
     |options| {
         changed(options, |options| {
@@ -96,6 +97,12 @@ impl Search<'_> {
             |options| options.flows.len(),
             |options, at| {
                 options.flows.remove(at);
+            },
+        );
+        better |= self.each(
+            |options| options.hints.len(),
+            |options, at| {
+                options.hints.remove(at);
             },
         );
         for step in STEPS {

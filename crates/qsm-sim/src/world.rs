@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::stats::Histogram;
-use qsm_proto::{Config, Event, Instant, PublishError, Random, Seed, mix};
+use qsm_proto::{Config, Event, Instant, Introduction, PublishError, Random, Seed, mix};
 use qsm_wire::membership::{Answer, Role};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, StreamId, ViewNumber};
 
@@ -172,6 +172,7 @@ impl World {
             app.node = node_id(self.options.seed, host, app.starts);
         }
         app.starts += 1;
+        self.checkers.divisions.start(app.node, host);
         app.since.clear();
         app.ids.clear();
         app.requests.clear();
@@ -181,7 +182,15 @@ impl World {
             self.options.seed.wrapping_add(app.starts << 40) ^ (host as u64)
         ));
         let plan = self.options.host(host);
+        let usual = Config::new(app.node, self.options.address(host));
+        let name = self.options.node_name(host);
+        let introduction = self.options.tells_rates.then(|| Introduction {
+            host: "sim".to_owned(),
+            version: "sim".to_owned(),
+        });
         let config = Config {
+            name: name.unwrap_or_else(|| usual.name.clone()),
+            introduction,
             cluster: "sim".to_owned(),
             discovery: plan.discovery(),
             multicast: self.options.multicast,
@@ -193,7 +202,7 @@ impl World {
             limits: self.options.node_limits(),
             recovery: self.options.recovery,
             pace: self.options.node_pace(),
-            ..Config::new(app.node, self.options.address(host))
+            ..usual
         };
         let machine = match plan.role {
             HostRole::Observer => Ok(Machine::observer(&config, seed, local)),
@@ -614,7 +623,9 @@ impl World {
         match (self.apps[host].origin, run, known) {
             (Some(node), Some(run), Some(known)) if self.checkers.armed => {
                 let agreement = &mut self.checkers.agreement;
-                agreement.check(node, region, view, run, known.members())
+                agreement.check(node, region, view, run, known.members())?;
+                let divisions = &self.checkers.divisions;
+                divisions.check(&self.options, region, view, known.members())
             }
             _ => Ok(()),
         }

@@ -31,6 +31,7 @@ const LOOK: Duration = Duration::from_millis(100);
     "qsm gms --listen 10.0.0.1:4481 --cluster blue"
     "qsm gms --listen 0.0.0.0:0 --json             any port, which the first line names"
     "qsm gms --listen [fe80::1%eth0]:4481          a cluster of IPv6"
+    "qsm gms --hints hints.txt                     which nodes share a region, and which do not"
 ))]
 pub(crate) struct GmsArgs {
     /// Where nodes reach it; the address chooses the interface [default: 0.0.0.0:4481]
@@ -171,6 +172,9 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     }
     if let Some(packets) = network.plan_common {
         builder = builder.plan_common(packets.0);
+    }
+    if let Some(hints) = &network.hints {
+        builder = builder.hints(hints.clone());
     }
     Ok(builder.start()?)
 }

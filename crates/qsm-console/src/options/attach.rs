@@ -58,6 +58,7 @@ mod tests {
             "--plan-every 5",
             "--plan-unwanted 5",
             "--plan-common 5",
+            "--hints /dev/null",
             "--loss 1",
             "--embedded-gms",
             "--no-embedded-gms",

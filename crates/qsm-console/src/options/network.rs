@@ -1,10 +1,11 @@
 //! The options of everything that opens sockets.
 
+use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use qsm::{ChannelOptions, DATA_PORT, Family};
+use qsm::{ChannelOptions, DATA_PORT, Family, ServiceHints};
 
 use super::address::Place;
 use super::quantity::{Threshold, loss_ppm, seconds};
@@ -71,6 +72,11 @@ pub struct NetworkOptions {
     /// [default: 10]
     #[arg(long, value_name = "PACKETS")]
     pub plan_common: Option<Threshold>,
+    /// File of hints, which go before plans: lines `domain NAME: NODE…`, `apart: NODE…`, `together:
+    /// NODE…`, `pin CHANNEL: GROUP…`; see docs/operate/planning.md. For a membership service, and all
+    /// nodes that may run one
+    #[arg(long, value_name = "FILE", value_parser = hints)]
+    pub hints: Option<ServiceHints>,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,
@@ -125,6 +131,13 @@ fn range(text: &str) -> Result<(IpAddr, u8), String> {
         return Err("not multicast addresses: those begin with 224 to 239, or ff".to_owned());
     }
     Ok((first, prefix))
+}
+
+/// The hints in a file.
+fn hints(path: &str) -> Result<ServiceHints, String> {
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|error| format!("it cannot be read: {error}"))?;
+    ServiceHints::parse(&text).map_err(|error| error.to_string())
 }
 
 /// A multicast address and a port.

@@ -213,6 +213,9 @@ impl NodeOptions {
         if let Some(packets) = self.network.plan_common {
             builder = builder.plan_common(packets.0);
         }
+        if let Some(hints) = &self.network.hints {
+            builder = builder.hints(hints.clone());
+        }
         if let Some(bytes) = self.retention {
             builder = builder.retention_bytes(bytes);
         }

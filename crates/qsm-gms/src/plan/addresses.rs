@@ -3,7 +3,9 @@
 //! Interfaces filter by Ethernet address, and only the low bits of a multicast address reach it: 23 of
 //! IPv4 (32 addresses share one), 32 of IPv6. So the plan keeps those unique, stays away from the ones
 //! that everybody receives, lets a freed address rest before it is used again, and when its budget is
-//! used up lets regions share the least used address instead of taking one more.
+//! used up lets regions share the least used address instead of taking one more. Regions of different
+//! [tenants](Tenant) share none: of the budget one address is kept for each tenant that hints name
+//! and that has none.
 //!
 //! Everybody receives, in IPv4, 224.0.0.x and all that looks like it to a switch: x.0.0.y, x.128.0.y. In
 //! IPv6 it is what looks like the well-known addresses (ff02::1) and the solicited-node ones, of which
@@ -20,6 +22,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use qsm_proto::Instant;
 
+use super::zone::Tenant;
 use crate::PlanConfig;
 
 /// Group ids of IPv6 that are for dynamic use begin here (RFC 3307, section 4.3).
@@ -32,14 +35,26 @@ const SOLICITED_NODE_IDS: u32 = 0xff00_0000;
 pub struct AddressPlan {
     config: PlanConfig,
     pool: Pool,
-    /// How many regions use an address.
-    uses: BTreeMap<IpAddr, u32>,
+    /// Who uses an address.
+    uses: BTreeMap<IpAddr, Use>,
+    /// Tenants that an address is kept for.
+    named: BTreeSet<Tenant>,
+    /// Addresses that can be in use at once.
+    capacity: usize,
     /// Ethernet bits of addresses in use, resting, or not ours to give.
     taken: BTreeSet<u32>,
     /// When a resting address may be used again.
     resting: BTreeSet<(Instant, IpAddr)>,
     /// Where to look for the next address: the one used longest ago comes last.
     cursor: u32,
+}
+
+/// Use of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Use {
+    tenant: Tenant,
+    /// Regions of this tenant that have the address.
+    regions: u32,
 }
 
 /// Whether switches and interfaces treat packets to this address as everybody's (R227, R229).
@@ -63,6 +78,21 @@ pub(crate) fn is_usable(config: &PlanConfig) -> bool {
     let pool = Pool::new(config, 0);
     let ends = [pool.address(0), pool.address(pool.count() - 1)];
     ends.into_iter().any(|end| !is_flooded(end))
+}
+
+/// How many addresses of a pool can be in use at once, these bits being taken.
+fn capacity(config: &PlanConfig, pool: &Pool, taken: &BTreeSet<u32>) -> usize {
+    let tries = u32::try_from(config.budget).unwrap_or(u32::MAX);
+    let numbers = 0..pool.count().min(tries.saturating_add(1024));
+    let addresses = numbers.map(|number| pool.address(number));
+    let usable = addresses.filter(|address| address.is_multicast() && !is_flooded(*address));
+    let bits: BTreeSet<u32> = usable.map(ethernet_bits).collect();
+    bits.difference(taken).count().min(config.budget)
+}
+
+/// How many addresses a plan can have in use at once, but for those that it stays away from.
+pub(crate) fn addresses_max(config: &PlanConfig) -> usize {
+    capacity(config, &Pool::new(config, 0), &BTreeSet::new())
 }
 
 /// The addresses that a plan may give, numbered from 0.
@@ -141,52 +171,104 @@ impl AddressPlan {
     pub fn new(config: PlanConfig, cluster: u32, avoid: &[SocketAddr]) -> Self {
         let avoid = avoid.iter().map(SocketAddr::ip);
         let avoid = avoid.filter(|ip| ip.is_ipv4() == config.base.is_ipv4());
+        let pool = Pool::new(&config, cluster);
+        let taken: BTreeSet<u32> = avoid.map(ethernet_bits).collect();
+        let capacity = capacity(&config, &pool, &taken);
         Self {
-            pool: Pool::new(&config, cluster),
+            pool,
             config,
             uses: BTreeMap::new(),
-            taken: avoid.map(ethernet_bits).collect(),
+            named: BTreeSet::new(),
+            capacity,
+            taken,
             resting: BTreeSet::new(),
             cursor: 0,
         }
     }
 
-    /// An address for a region, and whether other regions use it too (R-MEM-8).
-    pub fn take(&mut self, now: Instant) -> (SocketAddr, bool) {
+    /// Keeps an address for each of these tenants, as far as there are so many.
+    pub(crate) fn keep_for(&mut self, tenants: impl IntoIterator<Item = Tenant>) {
+        self.named = tenants.into_iter().collect();
+    }
+
+    /// An address for a region of this tenant, and whether other regions use it too (R-MEM-8,
+    /// R-VIEW-18).
+    pub fn take(&mut self, now: Instant, tenant: Tenant) -> (SocketAddr, bool) {
         self.wake(now);
-        let fresh = if self.uses.len() < self.config.budget {
+        let fresh = if self.has_room(tenant) {
             self.find()
         } else {
             None
         };
-        let least = self.uses.iter().min_by_key(|(_, uses)| **uses);
-        let address = match (fresh, least) {
-            (Some(address), _) => address,
-            (None, Some((address, _))) => *address,
-            // Nothing in use and nothing free: a tiny pool whose addresses all rest.
-            (None, None) => self.wake_oldest(),
-        };
-        let uses = self.uses.entry(address).or_insert(0);
-        *uses += 1;
+        let own = |at: Tenant| at == tenant;
+        let address = fresh.or_else(|| self.least_used(own));
+        // Nothing of its own, and its part used by others: beyond the budget, if there are any.
+        let address = address.or_else(|| self.find());
+        // A tiny pool whose addresses all rest.
+        let address = address.or_else(|| (!self.resting.is_empty()).then(|| self.wake_oldest()));
+        // Not if there are as many as tenants: channels of one domain share one, and never two domains.
+        let same = |at: Tenant| at.domain == tenant.domain && at.stranger == tenant.stranger;
+        let address = address.or_else(|| self.least_used(same));
+        let address = address.unwrap_or(self.config.base);
+        let uses = self
+            .uses
+            .entry(address)
+            .or_insert(Use { tenant, regions: 0 });
+        uses.regions += 1;
         self.taken.insert(ethernet_bits(address));
-        let shared = *uses > 1;
+        let shared = uses.regions > 1;
         (SocketAddr::from((address, self.config.port)), shared)
     }
 
+    /// Tells whether a tenant may have one address more within the budget, of which one is kept for
+    /// each other tenant that has none.
+    fn has_room(&self, tenant: Tenant) -> bool {
+        if self.named.is_empty() {
+            return self.uses.len() < self.config.budget;
+        }
+        let present: BTreeSet<Tenant> = self.uses.values().map(|uses| uses.tenant).collect();
+        let others = self.named.difference(&present);
+        let kept = others.filter(|other| **other != tenant).count();
+        self.uses.len() + kept < self.capacity
+    }
+
+    fn least_used(&self, fits: impl Fn(Tenant) -> bool) -> Option<IpAddr> {
+        let uses = self.uses.iter().filter(|(_, uses)| fits(uses.tenant));
+        let least = uses.min_by_key(|(_, uses)| uses.regions);
+        least.map(|(address, _)| *address)
+    }
+
     /// Takes up an address that a former service gave. `false` when it cannot be used.
-    pub fn adopt(&mut self, address: SocketAddr) -> bool {
+    pub fn adopt(&mut self, address: SocketAddr, tenant: Tenant) -> bool {
         let ip = address.ip();
-        let known = self.uses.contains_key(&ip);
+        let uses = self.uses.get(&ip);
+        let known = uses.is_some();
+        let foreign = uses.is_some_and(|uses| uses.tenant != tenant);
+        // Without tenants a former service's addresses may be more than the budget.
+        let full = !known && !self.named.is_empty() && !self.has_room(tenant);
         let usable = ip.is_multicast()
             && ip.is_ipv4() == self.config.base.is_ipv4()
             && !is_flooded(ip)
             && address.port() == self.config.port;
-        if !usable || (!known && self.taken.contains(&ethernet_bits(ip))) {
+        let taken = !known && self.taken.contains(&ethernet_bits(ip));
+        if !usable || taken || foreign || full {
             return false;
         }
-        *self.uses.entry(ip).or_insert(0) += 1;
+        let uses = self.uses.entry(ip).or_insert(Use { tenant, regions: 0 });
+        uses.regions += 1;
         self.taken.insert(ethernet_bits(ip));
         true
+    }
+
+    /// A region turns out to be of another tenant. `false`: others have its address as well, and it
+    /// needs another one.
+    pub(crate) fn pass_on(&mut self, address: SocketAddr, tenant: Tenant) -> bool {
+        let uses = self.uses.get_mut(&address.ip());
+        let uses = uses.filter(|uses| uses.tenant == tenant || uses.regions == 1);
+        uses.is_some_and(|uses| {
+            uses.tenant = tenant;
+            true
+        })
     }
 
     /// A region has closed.
@@ -195,8 +277,8 @@ impl AddressPlan {
         let Some(uses) = self.uses.get_mut(&ip) else {
             return;
         };
-        *uses -= 1;
-        if *uses == 0 {
+        uses.regions -= 1;
+        if uses.regions == 0 {
             self.uses.remove(&ip);
             let until = now.after(self.config.quarantine);
             self.resting.insert((until, ip));
@@ -249,6 +331,68 @@ mod tests {
     use qsm_proto::{Random, Seed};
 
     use super::*;
+
+    const COMMON: Tenant = Tenant {
+        domain: 0,
+        channel: None,
+        stranger: None,
+    };
+
+    fn domain(domain: u32) -> Tenant {
+        Tenant { domain, ..COMMON }
+    }
+
+    // Rule R-VIEW-18.
+    #[test]
+    fn tenants_share_no_address_and_one_is_kept_for_each() {
+        let config = PlanConfig {
+            budget: 4,
+            ..PlanConfig::default()
+        };
+        let mut plan = AddressPlan::new(config, 7, &[]);
+        let fast = Tenant {
+            channel: Some(0),
+            ..COMMON
+        };
+        plan.keep_for([COMMON, domain(1), fast]);
+        let common: BTreeSet<_> = (0..9).map(|_| plan.take(Instant(0), COMMON).0).collect();
+        assert_eq!(common.len(), 2);
+        let red: BTreeSet<_> = (0..9).map(|_| plan.take(Instant(0), domain(1)).0).collect();
+        let pinned = plan.take(Instant(0), fast).0;
+        assert_eq!(red.len(), 1);
+        assert!(common.is_disjoint(&red) && !common.contains(&pinned) && !red.contains(&pinned));
+        assert_eq!(plan.in_use(), 4);
+        // Nobody has named these, and they share with nobody all the same.
+        let stranger = Tenant {
+            stranger: Some(crate::plan::Stranger::Node(qsm_wire::NodeId(1))),
+            ..COMMON
+        };
+        let others = [stranger, domain(2)].map(|tenant| plan.take(Instant(0), tenant).0);
+        assert_eq!(plan.in_use(), 6);
+        assert_ne!(others[0], others[1]);
+        // An address of a former service, which others have by now.
+        assert!(!plan.adopt(others[0], domain(1)) && plan.adopt(others[0], stranger));
+        assert!(!plan.pass_on(others[0], domain(1)) && plan.pass_on(others[1], domain(1)));
+    }
+
+    // Rule R-VIEW-18.
+    #[test]
+    fn a_tenant_without_an_address_takes_one_that_rests() {
+        let config = PlanConfig {
+            base: IpAddr::from([239, 1, 1, 0]),
+            prefix: 30,
+            ..PlanConfig::default()
+        };
+        let mut plan = AddressPlan::new(config, 7, &[]);
+        assert_eq!(addresses_max(&config), 4);
+        plan.keep_for([COMMON, domain(1)]);
+        let held = plan.take(Instant(0), domain(1)).0;
+        let common: BTreeSet<_> = (0..9).map(|_| plan.take(Instant(0), COMMON).0).collect();
+        assert_eq!(common.len(), 3);
+        plan.give_back(Instant(0), held);
+        assert!(common.contains(&plan.take(Instant(0), COMMON).0));
+        assert_eq!(plan.take(Instant(0), domain(1)), (held, false));
+    }
 
     fn check(plan: &AddressPlan) {
         let mut ethernet = BTreeSet::new();
@@ -305,7 +449,7 @@ mod tests {
             for step in 0..5000 {
                 let now = Instant(step * 100_000_000);
                 if held.is_empty() || random.chance_ppm(600_000) {
-                    held.push(plan.take(now).0);
+                    held.push(plan.take(now, COMMON).0);
                 } else {
                     let at = usize::try_from(random.below(held.len() as u64)).unwrap();
                     plan.give_back(now, held.swap_remove(at));
@@ -325,12 +469,12 @@ mod tests {
             ..PlanConfig::default()
         };
         let mut plan = AddressPlan::new(config, 7, &[]);
-        let taken: Vec<_> = (0..4).map(|_| plan.take(Instant(0)).0).collect();
+        let taken: Vec<_> = (0..4).map(|_| plan.take(Instant(0), COMMON).0).collect();
         plan.give_back(Instant(0), taken[1]);
-        let (address, shared) = plan.take(Instant(0).after(Duration::from_secs(9)));
+        let (address, shared) = plan.take(Instant(0).after(Duration::from_secs(9)), COMMON);
         assert!(shared && address != taken[1]);
         plan.give_back(Instant(0), address);
-        let (address, shared) = plan.take(Instant(0).after(Duration::from_secs(10)));
+        let (address, shared) = plan.take(Instant(0).after(Duration::from_secs(10)), COMMON);
         assert_eq!((address, shared), (taken[1], false));
     }
 
@@ -341,9 +485,9 @@ mod tests {
             ..PlanConfig::default()
         };
         let mut plan = AddressPlan::new(config, 7, &[]);
-        let taken: Vec<_> = (0..9).map(|_| plan.take(Instant(0)).0).collect();
+        let taken: Vec<_> = (0..9).map(|_| plan.take(Instant(0), COMMON).0).collect();
         assert_eq!(plan.in_use(), 3);
-        assert!(plan.uses.values().all(|uses| *uses == 3));
+        assert!(plan.uses.values().all(|uses| uses.regions == 3));
         for address in taken {
             plan.give_back(Instant(0), address);
         }
@@ -359,13 +503,13 @@ mod tests {
         };
         let mut plan = AddressPlan::new(config, 7, &[]);
         let first = SocketAddr::from(([239, 1, 1, 0], config.port));
-        assert!(plan.adopt(first));
-        assert!(!plan.adopt(SocketAddr::from(([238, 1, 1, 0], config.port))));
-        assert!(!plan.adopt(SocketAddr::from(([10, 1, 1, 0], config.port))));
+        assert!(plan.adopt(first, COMMON));
+        assert!(!plan.adopt(SocketAddr::from(([238, 1, 1, 0], config.port)), COMMON));
+        assert!(!plan.adopt(SocketAddr::from(([10, 1, 1, 0], config.port)), COMMON));
         let other_family = "ff15::8000:7".parse().unwrap();
-        assert!(!plan.adopt(SocketAddr::new(other_family, config.port)));
+        assert!(!plan.adopt(SocketAddr::new(other_family, config.port), COMMON));
         for _ in 0..3 {
-            assert_ne!(plan.take(Instant(0)).0, first);
+            assert_ne!(plan.take(Instant(0), COMMON).0, first);
         }
     }
 
@@ -373,8 +517,8 @@ mod tests {
     fn addresses_of_ipv6_name_the_cluster() {
         let first = |cluster| {
             let mut plan = AddressPlan::new(PlanConfig::v6(), cluster, &[]);
-            let (address, _) = plan.take(Instant(0));
-            let (next, _) = plan.take(Instant(0));
+            let (address, _) = plan.take(Instant(0), COMMON);
+            let (next, _) = plan.take(Instant(0), COMMON);
             [address, next].map(|address| address.ip().to_string())
         };
         let expected = ["ff15::1234:5678:9234:5678", "ff15::1234:5678:9234:5679"];
@@ -393,7 +537,9 @@ mod tests {
             ..PlanConfig::default()
         };
         let mut plan = AddressPlan::new(config, u32::MAX, &[]);
-        let taken: BTreeSet<_> = (0..256).map(|_| plan.take(Instant(0)).0.ip()).collect();
+        let taken: BTreeSet<_> = (0..256)
+            .map(|_| plan.take(Instant(0), COMMON).0.ip())
+            .collect();
         let first = 0xff35_0040_fd00_0001_0000_0000_8000_0000_u128;
         let inside = |number: u128| IpAddr::from(Ipv6Addr::from(first + number));
         assert_eq!(taken, (0..256).map(inside).collect());

@@ -6,6 +6,7 @@ use qsm_proto::Instant;
 use qsm_wire::membership::{Member, Sender};
 use qsm_wire::{ChannelId, GroupId, NodeId, RegionId, ViewNumber};
 
+use super::zone::Zone;
 use super::{AddressPlan, Signature};
 
 /// What a node has been told of a region.
@@ -48,6 +49,8 @@ pub(crate) struct Region {
     pub(crate) private: bool,
     /// Its members have different groups.
     pub(crate) merged: bool,
+    /// The zone of its members and groups.
+    pub(crate) zone: Zone,
     pub(crate) channel: ChannelId,
     pub(crate) address: SocketAddr,
     /// The groups, ascending; shared with the nodes that have them.
@@ -175,15 +178,21 @@ impl RegionTable {
         self.regions.get_mut(&id)
     }
 
-    /// The region of exactly these groups.
-    pub(crate) fn find(&self, signature: Signature, groups: &[GroupId]) -> Option<RegionId> {
-        self.find_where(signature, groups, |_| true)
+    /// The region of exactly these groups in a zone.
+    pub(crate) fn find(
+        &self,
+        zone: Zone,
+        signature: Signature,
+        groups: &[GroupId],
+    ) -> Option<RegionId> {
+        self.find_where(zone, signature, groups, |_| true)
     }
 
     /// A region of exactly these groups, of which this is so. There may be several where nodes of a
     /// former service report them, or cannot be in the first one.
     pub(crate) fn find_where(
         &self,
+        zone: Zone,
         signature: Signature,
         groups: &[GroupId],
         fits: impl Fn(RegionId) -> bool,
@@ -191,7 +200,7 @@ impl RegionTable {
         let same = |id: &&RegionId| {
             self.regions
                 .get(id)
-                .is_some_and(|region| *region.groups == *groups)
+                .is_some_and(|region| region.zone == zone && *region.groups == *groups)
         };
         let mut all = self.by_signature.get(&signature)?.iter().filter(same);
         all.find(|id| fits(**id)).copied()
@@ -202,6 +211,7 @@ impl RegionTable {
     pub(crate) fn create(
         &mut self,
         now: Instant,
+        zone: Zone,
         signature: Signature,
         groups: Arc<[GroupId]>,
         owner: Option<SocketAddr>,
@@ -212,7 +222,7 @@ impl RegionTable {
         let id = RegionId(self.id_last);
         let (address, shared) = match owner {
             Some(owner) => (owner, false),
-            None => self.plan.take(now),
+            None => self.plan.take(now, zone.tenant),
         };
         let region = Region {
             view: ViewNumber(0),
@@ -222,6 +232,7 @@ impl RegionTable {
             deserted: ViewNumber(0),
             private: owner.is_some(),
             merged: false,
+            zone,
             channel: ChannelId(self.channel_last),
             address,
             groups,
@@ -243,11 +254,13 @@ impl RegionTable {
         self.id_last = self.id_last.max(id.0);
         self.channel_last = self.channel_last.max(region.channel.0);
         self.adopted.insert(id);
-        if !region.private && !self.plan.adopt(region.address) {
-            region.address = self.plan.take(now).0;
+        let tenant = region.zone.tenant;
+        if !region.private && !self.plan.adopt(region.address, tenant) {
+            region.address = self.plan.take(now, tenant).0;
         }
         let complete = !region.provisional && !region.groups.is_empty();
-        let first = complete && self.find(region.signature, &region.groups).is_none();
+        let found = self.find(region.zone, region.signature, &region.groups);
+        let first = complete && found.is_none();
         self.regions.insert(id, region);
         if first {
             self.make_findable(id);
@@ -269,6 +282,19 @@ impl RegionTable {
     pub(crate) fn reserve(&mut self, id: RegionId, channel: ChannelId) {
         self.id_last = self.id_last.max(id.0);
         self.channel_last = self.channel_last.max(channel.0);
+    }
+
+    /// A region turns out to be of this zone, and gets another address if its own has another tenant.
+    pub(crate) fn move_to(&mut self, now: Instant, id: RegionId, zone: Zone) {
+        let Some(region) = self.regions.get_mut(&id) else {
+            return;
+        };
+        region.zone = zone;
+        if region.private || self.plan.pass_on(region.address, zone.tenant) {
+            return;
+        }
+        self.plan.give_back(now, region.address);
+        region.address = self.plan.take(now, zone.tenant).0;
     }
 
     /// Replaces a region's groups; number, channel and address stay (R044, R-VIEW-8). Returns the
@@ -347,15 +373,16 @@ mod tests {
     #[test]
     fn two_sets_with_one_signature_stay_two_regions() {
         let mut table = RegionTable::new(AddressPlan::new(PlanConfig::default(), 0, &[]));
+        let zone = Zone::default();
         let one: Arc<[GroupId]> = [GroupId(1)].into();
         let two: Arc<[GroupId]> = [GroupId(2)].into();
-        let (first, _) = table.create(Instant(0), 77, Arc::clone(&one), None);
-        assert_eq!(table.find(77, &two), None);
-        let (second, _) = table.create(Instant(0), 77, Arc::clone(&two), None);
-        assert_eq!(table.find(77, &one), Some(first));
-        assert_eq!(table.find(77, &two), Some(second));
+        let (first, _) = table.create(Instant(0), zone, 77, Arc::clone(&one), None);
+        assert_eq!(table.find(zone, 77, &two), None);
+        let (second, _) = table.create(Instant(0), zone, 77, Arc::clone(&two), None);
+        assert_eq!(table.find(zone, 77, &one), Some(first));
+        assert_eq!(table.find(zone, 77, &two), Some(second));
         table.remove(Instant(0), first);
-        assert_eq!(table.find(77, &one), None);
-        assert_eq!(table.find(77, &two), Some(second));
+        assert_eq!(table.find(zone, 77, &one), None);
+        assert_eq!(table.find(zone, 77, &two), Some(second));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use qsm_wire::{GroupId, NodeId};
 
 use super::clusters::ClusterId;
-use crate::plan::{Signature, SignatureKey};
+use crate::plan::{Signature, SignatureKey, Zone};
 
 /// Some nodes, of which the only one can be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,6 +20,8 @@ pub(crate) struct Crowd {
 /// A set of groups and its signature.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct GroupSet {
+    /// The zone of its region.
+    pub(super) zone: Zone,
     pub(super) signature: Signature,
     pub(super) groups: Arc<[GroupId]>,
 }
@@ -40,7 +42,7 @@ pub(super) struct Aim {
     /// Sets that it had in regions of their own with a former service.
     pub(super) former: Vec<GroupSet>,
     /// The class that it is counted in.
-    pub(super) class: Option<Signature>,
+    pub(super) class: Option<Class>,
 }
 
 /// The groups of the regions that a node has to be in.
@@ -55,10 +57,18 @@ pub(super) struct Places {
     pub(super) cluster: Option<ClusterId>,
 }
 
-/// Nodes with the same groups but for their residue, by the signature of these groups.
+/// Nodes of a zone with the same groups but for their residue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Class {
+    zone: Zone,
+    /// The signature of these groups.
+    pub(super) signature: Signature,
+}
+
+/// The classes that there are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Classes {
-    classes: BTreeMap<Signature, Crowd>,
+    classes: BTreeMap<Class, Crowd>,
 }
 
 impl Crowd {
@@ -78,11 +88,20 @@ impl Crowd {
 }
 
 impl GroupSet {
-    /// These groups, ascending.
+    /// These groups, ascending; of the zone of all.
     pub(super) fn new(key: &SignatureKey, groups: impl IntoIterator<Item = GroupId>) -> Self {
         let groups: Arc<[GroupId]> = groups.into_iter().collect();
         let signature = key.set(groups.iter().copied());
-        Self { signature, groups }
+        Self {
+            zone: Zone::default(),
+            signature,
+            groups,
+        }
+    }
+
+    /// The same in a zone.
+    pub(super) fn within(self, zone: Zone) -> Self {
+        Self { zone, ..self }
     }
 
     pub(super) fn contains(&self, group: GroupId) -> bool {
@@ -107,6 +126,7 @@ impl Aim {
     /// The residue.
     pub(super) fn residue(&self) -> GroupSet {
         GroupSet {
+            zone: self.set.zone,
             signature: self.residue_signature,
             groups: self.residue.iter().copied().collect(),
         }
@@ -124,6 +144,7 @@ impl Aim {
         }
         let groups = self.set.groups.iter().copied();
         GroupSet {
+            zone: self.set.zone,
             signature: self.rest_signature(),
             groups: groups.filter(|group| self.is_rest(*group)).collect(),
         }
@@ -141,6 +162,12 @@ impl Aim {
         (!all).then_some(self.rest_signature() ^ self.residue_signature)
     }
 
+    /// The nodes with which it has what it shares in common.
+    pub(super) fn shared_class(&self) -> Option<Class> {
+        let (zone, signature) = (self.set.zone, self.shared()?);
+        Some(Class { zone, signature })
+    }
+
     /// Tells whether a region of these groups is one that the node shares, or its only one.
     pub(super) fn fits(&self, signature: Signature) -> bool {
         let mut commons = self.commons.iter();
@@ -152,7 +179,7 @@ impl Aim {
 
 impl Classes {
     /// Counts a node in or out; returns the other one that is not alone any more, or is alone now.
-    pub(super) fn change(&mut self, class: Signature, node: NodeId, on: bool) -> Option<NodeId> {
+    pub(super) fn change(&mut self, class: Class, node: NodeId, on: bool) -> Option<NodeId> {
         let crowd = self.classes.entry(class).or_default();
         let before = crowd.only();
         crowd.change(node, on);
@@ -163,7 +190,7 @@ impl Classes {
         before.xor(after).filter(|other| *other != node)
     }
 
-    pub(super) fn has_several(&self, class: Signature) -> bool {
+    pub(super) fn has_several(&self, class: Class) -> bool {
         let crowd = self.classes.get(&class);
         crowd.is_some_and(|crowd| crowd.count > 1)
     }

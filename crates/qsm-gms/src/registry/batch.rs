@@ -80,7 +80,7 @@ impl Registry {
     /// One piece of work that changes who is a member of what, or what a node knows.
     fn change_members(&mut self, now: Instant, work: Work, draft: &mut Draft) {
         match work {
-            Work::Resync { node } => self.resync(node, draft),
+            Work::Resync { node } => self.resync(now, node, draft),
             Work::Announce { origin } => {
                 draft.deaths.insert(origin, DeathAudience::Everybody);
             }
@@ -124,8 +124,8 @@ impl Registry {
     }
 
     /// A node with a new session knows what it says it knows, and nothing else.
-    fn resync(&mut self, id: NodeId, draft: &mut Draft) {
-        self.complete_regions(id, draft);
+    fn resync(&mut self, now: Instant, id: NodeId, draft: &mut Draft) {
+        self.complete_regions(now, id, draft);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };

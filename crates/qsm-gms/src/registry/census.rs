@@ -22,14 +22,14 @@ use super::work::Work;
 use super::{Advice, Registry};
 
 impl Registry {
-    /// The groups that nodes are to receive, from this node on, ascending.
+    /// The groups that nodes are to receive for which a plan may decide, from this node on, ascending.
     pub(crate) fn aims_from(
         &self,
         first: NodeId,
     ) -> impl Iterator<Item = (NodeId, &Arc<[GroupId]>)> {
         let nodes = self.nodes.range(first..);
-        let running = nodes.filter(|(_, node)| node.life.is_running());
-        running.map(|(id, node)| (*id, &node.aim.set.groups))
+        let planned = nodes.filter(|(_, node)| node.is_planned());
+        planned.map(|(id, node)| (*id, &node.aim.set.groups))
     }
 
     /// How many nodes are to receive a group.
@@ -61,7 +61,7 @@ impl Registry {
     pub(super) fn aim_at(&mut self, id: NodeId, set: GroupSet, changes: &[(GroupId, bool)]) {
         let mut advised = false;
         if let Some(node) = self.nodes.get_mut(&id) {
-            node.aim.set = set;
+            node.aim.set = set.within(node.zone);
             advised = !node.aim.advised.is_empty();
         }
         self.aims_changed += u64::from(!changes.is_empty());
@@ -133,7 +133,7 @@ impl Registry {
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        let class = node.aim.shared().filter(|_| !merged);
+        let class = node.aim.shared_class().filter(|_| !merged);
         let former = core::mem::replace(&mut node.aim.class, class);
         if class == former {
             return;
@@ -162,11 +162,17 @@ impl Registry {
         let (cluster, mut commons, rest) = (None, aim.commons.clone(), aim.rest());
         let class = aim.class.filter(|_| !aim.residue.is_empty());
         let class = class.filter(|class| self.classes.has_several(*class));
-        let (home, private) = if let Some(signature) = class {
+        let (home, private) = if let Some(class) = class {
             let groups = rest.groups.iter().copied();
             let groups = groups.filter(|group| !aim.residue.contains(group));
             let groups = groups.collect();
-            (GroupSet { signature, groups }, Some(aim.residue()))
+            let (zone, signature) = (aim.set.zone, class.signature);
+            let home = GroupSet {
+                zone,
+                signature,
+                groups,
+            };
+            (home, Some(aim.residue()))
         } else if aim.shared().is_none() && !commons.is_empty() {
             // It shares nothing else.
             let residue = Some(rest).filter(|set| !set.groups.is_empty());

@@ -8,16 +8,23 @@ use qsm_wire::{GroupId, RegionId};
 /// Parts of a whole that shares are counted in.
 const MILLION: u64 = 1_000_000;
 
-/// The number of a merged region in the plan; it keeps that while plans go on with it.
+/// Nodes that share a merged region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ClusterId(pub(crate) u32);
+pub(crate) enum ClusterId {
+    /// By the plan, which keeps the number while it goes on with the region.
+    Planned(u32),
+    /// Because they did so with a former service.
+    Former(RegionId),
+    /// By a hint, with the number of its set (R-VIEW-18).
+    Hinted(u32),
+}
 
 /// Nodes that share a region by the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cluster {
     /// Their region, once one of them is in it.
     pub(super) region: Option<RegionId>,
-    /// The groups that the plan gives it, ascending.
+    /// The groups that the plan gives it, or what nodes that are together have, ascending.
     pub(super) groups: Arc<[GroupId]>,
 }
 
@@ -30,9 +37,9 @@ pub(super) struct Clusters {
 }
 
 impl ClusterId {
-    /// That of a merged region of a former service: no plan gives such numbers.
-    pub(super) fn of_former(region: RegionId) -> Self {
-        Self(region.0 | 1 << 31)
+    /// Whether a hint says so, and not a plan.
+    pub(super) fn is_hinted(self) -> bool {
+        matches!(self, Self::Hinted(_))
     }
 }
 
@@ -49,12 +56,21 @@ impl Clusters {
         }
     }
 
+    /// The cluster that has this region.
+    pub(super) fn of_region(&self, region: RegionId) -> Option<ClusterId> {
+        let mut clusters = self.clusters.iter();
+        let (id, _) = clusters.find(|(_, cluster)| cluster.region == Some(region))?;
+        Some(*id)
+    }
+
     /// A region is closed.
     pub(super) fn close(&mut self, region: RegionId) {
         let of_it = |cluster: &&mut Cluster| cluster.region == Some(region);
         if let Some(cluster) = self.clusters.values_mut().find(of_it) {
             cluster.region = None;
         }
+        self.clusters
+            .retain(|id, cluster| !id.is_hinted() || cluster.region.is_some());
     }
 
     /// Tells whether so many unwanted deliveries are few enough among all.

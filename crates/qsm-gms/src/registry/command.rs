@@ -8,6 +8,7 @@ use qsm_wire::{GroupId, NodeId, Origin};
 use super::Registry;
 use super::batch::Batch;
 use super::clusters::ClusterId;
+use crate::plan::Zone;
 
 /// Inputs of the registry from the service, beside the requests of nodes. Two registries that begin
 /// alike and take the same commands and requests, each at the same time, are equal and say the
@@ -48,7 +49,16 @@ pub(crate) struct Advice {
     pub(crate) unwanted_ppm: u32,
     /// Sets of groups, each of which goes by one region to all who receive all of it (R-VIEW-17); of
     /// two that overlap the first counts.
-    pub(crate) commons: Vec<Vec<GroupId>>,
+    pub(crate) commons: Vec<CommonSet>,
+}
+
+/// Groups that nodes of several regions have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CommonSet {
+    /// The zone of these nodes.
+    pub(crate) zone: Zone,
+    /// The groups, ascending.
+    pub(crate) groups: Vec<GroupId>,
 }
 
 /// A region of nodes whose groups differ.

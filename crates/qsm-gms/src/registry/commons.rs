@@ -15,9 +15,10 @@ use std::collections::BTreeSet;
 use qsm_wire::{GroupId, NodeId, RegionId};
 
 use super::aim::{Aim, GroupSet};
+use super::command::CommonSet;
 use super::work::Work;
 use super::{Node, Registry};
-use crate::plan::{Region, RegionTable};
+use crate::plan::{Region, RegionTable, Zone};
 
 /// Common regions of a node beside its home: each is a multicast address more that it listens to, and
 /// a token ring more that it takes part in.
@@ -25,28 +26,35 @@ const COMMONS_MAX: usize = 3;
 
 impl Registry {
     /// The plan has these common regions, and no others.
-    pub(super) fn note_commons(&mut self, commons: Vec<Vec<GroupId>>) {
-        let sets = commons.into_iter().filter(|groups| !groups.is_empty());
-        self.commons = sets.map(|set| GroupSet::new(&self.key, set)).collect();
+    pub(super) fn note_commons(&mut self, commons: Vec<CommonSet>) {
+        let sets = commons.into_iter().filter(|set| !set.groups.is_empty());
+        let sets = sets.map(|set| GroupSet::new(&self.key, set.groups).within(set.zone));
+        self.commons = sets.collect();
         self.nodes
             .values_mut()
             .for_each(|node| node.aim.former.clear());
     }
 
-    /// The common sets of the plan, and those that nodes had with a former service.
-    pub(crate) fn commons(&self) -> impl Iterator<Item = Vec<GroupId>> {
+    /// The common sets of the plan for a zone, and those that nodes there had with a former service.
+    pub(crate) fn commons(&self, zone: Zone) -> impl Iterator<Item = Vec<GroupId>> {
         let nodes = self.nodes.values();
         let former: BTreeSet<&GroupSet> = nodes.flat_map(|node| &node.aim.former).collect();
         let sets = self.commons.iter().chain(former);
+        let sets = sets.filter(move |set| set.zone == zone);
         sets.map(|set| set.groups.to_vec())
     }
 
     /// Divides the groups of a node anew into those of common regions and the rest.
     pub(super) fn cut(&mut self, id: NodeId) {
+        let pinned = self.pinned_sets(id);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };
-        let commons = node.aim.divide(&self.commons);
+        if !pinned.is_empty() && node.hint.set.is_none() {
+            // A merged region has groups for all of its members.
+            node.aim.cluster = None;
+        }
+        let commons = node.aim.divide(pinned, &self.commons);
         if node.aim.commons == commons {
             return;
         }
@@ -77,31 +85,35 @@ impl Node {
             true => !region.provisional,
             false => said(id),
         };
+        let channel = |region: &Region| region.zone.tenant.channel;
         let apart = |other: RegionId| {
             exact(other).is_some_and(|beside| {
+                // What is pinned goes by no other region, whatever else these have.
+                let pinned = self.unreported && channel(region) != channel(beside);
                 let mut groups = beside.groups.iter();
-                known(other, beside)
+                (pinned || known(id, region) && known(other, beside))
                     && !groups.any(|group| region.groups.binary_search(group).is_ok())
             })
         };
-        self.home.is_some() && known(id, region) && self.shared().all(apart)
+        self.home.is_some() && self.shared().all(apart)
     }
 }
 
 impl Aim {
-    /// The common sets that are part of its groups: those that it had with a former service, then those
-    /// of the plan.
-    fn divide(&self, plan: &[GroupSet]) -> Vec<GroupSet> {
-        let mut commons: Vec<GroupSet> = Vec::new();
+    /// The common sets that are part of its groups: those that are pinned, those that it had with a
+    /// former service, then those of the plan.
+    fn divide(&self, pinned: Vec<GroupSet>, plan: &[GroupSet]) -> Vec<GroupSet> {
         if self.cluster.is_some() {
-            return commons;
+            return Vec::new();
         }
+        let commons_max = pinned.len() + COMMONS_MAX;
+        let mut commons = pinned;
         for set in self.former.iter().chain(plan) {
             let taken = |group| commons.iter().any(|other| other.contains(group));
             let part = set
                 .ids()
                 .all(|group| self.set.contains(group) && !taken(group));
-            if part && commons.len() < COMMONS_MAX {
+            if part && set.zone == self.set.zone && commons.len() < commons_max {
                 commons.push(set.clone());
             }
         }

@@ -1,6 +1,8 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
+use qsm_plan::ServiceHints;
 use qsm_proto::{Instant, mix};
 use qsm_wire::membership::GROUP_NAME_BYTES_MAX;
 use qsm_wire::{GroupId, NodeId, RegionId};
@@ -21,6 +23,8 @@ pub(crate) struct Group {
     pub(crate) receivers: Crowd,
     /// Nodes that send to it.
     pub(crate) publishers: BTreeSet<NodeId>,
+    /// The channel that a hint pins it to (R-VIEW-18).
+    pub(crate) channel: Option<u32>,
     /// Roles of nodes and changes under way that need the number.
     holds: u32,
 }
@@ -38,6 +42,8 @@ pub(crate) struct GroupTable {
     count: usize,
     /// Groups that lost their last hold or region; freed at the end of the batch.
     idle: Vec<GroupId>,
+    /// They pin groups to channels.
+    hints: Arc<ServiceHints>,
 }
 
 /// Time in which a number is not given.
@@ -76,6 +82,14 @@ impl Group {
 }
 
 impl GroupTable {
+    /// No groups, of which hints pin some to channels.
+    pub(crate) fn new(hints: Arc<ServiceHints>) -> Self {
+        Self {
+            hints,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.count
     }
@@ -287,6 +301,7 @@ impl GroupTable {
                 regions: BTreeSet::new(),
                 receivers: Crowd::default(),
                 publishers: BTreeSet::new(),
+                channel: self.hints.channel(name),
                 holds: 0,
             });
             self.by_name.insert((hash(name), id));

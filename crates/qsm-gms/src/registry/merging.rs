@@ -33,7 +33,10 @@ impl Registry {
     /// The plan has these merged regions, and no others.
     pub(super) fn merge(&mut self, regions: Vec<PlannedRegion>, unwanted_ppm: u32) {
         self.clusters.unwanted_ppm = unwanted_ppm;
-        let mut former = core::mem::take(&mut self.clusters.clusters);
+        let present = core::mem::take(&mut self.clusters.clusters);
+        let (hinted, mut former): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            present.into_iter().partition(|(id, _)| id.is_hinted());
+        self.clusters.clusters = hinted;
         let mut members: BTreeMap<NodeId, ClusterId> = BTreeMap::new();
         let mut changed: BTreeSet<ClusterId> = BTreeSet::new();
         for planned in regions {
@@ -51,7 +54,13 @@ impl Registry {
             members.extend(planned.members.into_iter().map(|node| (node, planned.id)));
             self.clusters.clusters.insert(planned.id, cluster);
         }
+        let pinned = |node: &&NodeId| self.receives_pinned(**node);
+        let pinned: Vec<NodeId> = members.keys().filter(pinned).copied().collect();
+        members.retain(|node, _| !pinned.contains(node));
         for (id, node) in &mut self.nodes {
+            if node.hint.set.is_some() {
+                continue;
+            }
             let cluster = members.get(id).copied();
             let moved = core::mem::replace(&mut node.aim.cluster, cluster) != cluster;
             if moved || cluster.is_some_and(|cluster| changed.contains(&cluster)) {
@@ -86,15 +95,15 @@ impl Registry {
             region: Some(id),
             groups: Arc::clone(&region.groups),
         };
-        self.clusters
-            .clusters
-            .insert(ClusterId::of_former(id), cluster);
+        let hinted = self.free_hinted(id).filter(|_| !region.zone.is_strange());
+        let cluster_id = hinted.unwrap_or(ClusterId::Former(id));
+        self.clusters.clusters.insert(cluster_id, cluster);
     }
 
     /// A node is not in that merged region of a former service any more.
     pub(super) fn leave_former_cluster(&mut self, id: NodeId, region: RegionId) {
         if let Some(node) = self.nodes.get_mut(&id) {
-            let cluster = ClusterId::of_former(region);
+            let cluster = ClusterId::Former(region);
             node.aim.cluster = node.aim.cluster.filter(|own| *own != cluster);
         }
     }
@@ -102,6 +111,7 @@ impl Registry {
     /// Members of a merged region of a former service have the shares that they report; those that
     /// have not reported all of its groups, until they do.
     pub(super) fn adopt_shares(&mut self, id: RegionId) {
+        let cluster = self.clusters.of_region(id);
         let Some(region) = self.regions.get_mut(id).filter(|region| region.merged) else {
             return;
         };
@@ -112,7 +122,9 @@ impl Registry {
             };
             let mut groups = Arc::clone(&region.groups);
             if entry.is_at_home(id) {
-                entry.aim.cluster = Some(ClusterId::of_former(id));
+                if entry.may_be_in(region.zone, cluster) {
+                    entry.aim.cluster = cluster;
+                }
                 if !entry.unreported {
                     let own = entry.groups.iter().copied();
                     let own = own.filter(|group| region.groups.binary_search(group).is_ok());
@@ -173,7 +185,7 @@ impl Registry {
         let union = region.map_or(&cluster.groups, |region| &region.groups);
         let own = aim.set.groups.iter().copied();
         let own = own.filter(|group| union.binary_search(group).is_ok());
-        let share = GroupSet::new(&self.key, own);
+        let share = GroupSet::new(&self.key, own).within(aim.set.zone);
         (!share.groups.is_empty()).then_some((id, share))
     }
 
@@ -181,6 +193,7 @@ impl Registry {
     /// planned or few others would receive it for nothing.
     /// Members that have them otherwise are to be placed as well.
     pub(super) fn grow_regions(&mut self, placing: &mut BTreeSet<NodeId>, draft: &mut Draft) {
+        self.gather(placing);
         let mut missing: BTreeMap<ClusterId, BTreeSet<GroupId>> = BTreeMap::new();
         for node in placing.iter().filter_map(|id| self.nodes.get(id)) {
             let Some((id, region)) = node.aim.cluster.and_then(|id| {
@@ -223,6 +236,10 @@ impl Registry {
         let Some(region) = region else {
             return Vec::new();
         };
+        if id.is_hinted() {
+            let wanted = self.wanted_together(id);
+            return groups.intersection(&wanted).copied().collect();
+        }
         let nodes = self.nodes.values();
         let members: Vec<_> = nodes.filter(|node| node.aim.cluster == Some(id)).collect();
         let size = members.len() as u64;
@@ -305,6 +322,7 @@ impl Registry {
             return self.create_region(now, &places.home, None, draft);
         };
         let set = GroupSet::new(&self.key, groups.iter().copied());
+        let set = set.within(places.home.zone);
         let region = self.create_region(now, &set, None, draft);
         self.regions.make_merged(region);
         self.clusters.settle(cluster, region);

@@ -86,6 +86,7 @@ impl Registry {
         }
         let changed = changes.iter().map(|(group, _)| *group);
         let set = GroupSet {
+            zone: set.zone,
             signature: set.signature ^ self.key.set(changed),
             groups: merge(&set.groups, &changes),
         };
@@ -121,7 +122,7 @@ impl Registry {
         // Not: whether the home's groups are these; of two regions that a former service's
         // nodes report with the same groups only one is found.
         let commons = places.commons.iter();
-        let commons = commons.map(|set| self.regions.find(set.signature, &set.groups));
+        let commons = commons.map(|set| self.region_of(set));
         let commons: Option<BTreeSet<RegionId>> = commons.collect();
         let home = match node.home {
             Some(home) if places.cluster.is_some() => {
@@ -129,11 +130,7 @@ impl Registry {
                 let share = self.regions.get(home).map(|region| region.groups_of(id));
                 target == Some(home) && share == Some(&places.home.groups)
             }
-            Some(_) => {
-                self.regions
-                    .find(places.home.signature, &places.home.groups)
-                    == node.home
-            }
+            Some(_) => self.region_of(&places.home) == node.home,
             None => places.home.groups.is_empty(),
         };
         let private = node.private.and_then(|id| self.regions.get(id));
@@ -165,7 +162,7 @@ impl Registry {
         }
         candidates.sort_by_key(|(movers, id, _)| (*movers, *id));
         for (_, id, set) in candidates {
-            let found = self.regions.find(set.signature, &set.groups);
+            let found = self.region_of(set);
             if found.is_none() && !self.hands_over(id, set) {
                 self.change_groups(id, set, draft);
             }
@@ -177,16 +174,18 @@ impl Registry {
     fn successors<'a>(&self, step: &'a Move) -> Vec<(RegionId, &'a GroupSet)> {
         let home = &step.places.home;
         let sets = core::iter::once(home).chain(&step.places.commons);
-        let found = |set: &GroupSet| self.regions.find(set.signature, &set.groups);
+        let found = |set: &GroupSet| self.region_of(set);
         let (old, mut fresh): (Vec<_>, Vec<_>) = sets.partition(|set| found(set).is_some());
         let stay: BTreeSet<RegionId> = old.into_iter().filter_map(found).collect();
         let mut successors = Vec::new();
         for id in step.present.iter().filter(|id| !stay.contains(id)) {
             let region = self.regions.get(*id);
             let groups = region.map_or(&[][..], |region| &region.groups);
+            let zone = region.map(|region| region.zone);
+            let fits = |set: &&GroupSet| Some(set.zone) == zone;
             let alike = |set: &&GroupSet| groups.iter().any(|group| set.contains(*group));
-            let at = fresh.iter().position(alike);
-            let at = at.or_else(|| fresh.iter().position(|set| *set == home));
+            let at = fresh.iter().position(|set| fits(set) && alike(set));
+            let at = at.or_else(|| fresh.iter().position(|set| fits(set) && *set == home));
             successors.extend(at.map(|at| (*id, fresh.remove(at))));
         }
         successors
@@ -212,8 +211,8 @@ impl Registry {
 
     /// A region has these groups from now on.
     pub(super) fn change_groups(&mut self, id: RegionId, set: &GroupSet, draft: &mut Draft) {
-        let GroupSet { signature, groups } = set;
-        let former = self.regions.regroup(id, *signature, Arc::clone(groups));
+        let groups = &set.groups;
+        let former = self.regions.regroup(id, set.signature, Arc::clone(groups));
         self.relink(id, &former, groups);
         self.stats.regions_regrouped += 1;
         draft.change(id);
@@ -284,7 +283,7 @@ impl Registry {
     /// The regions that there are of those that a node is to share.
     fn found(&self, places: &Places) -> impl Iterator<Item = RegionId> {
         let commons = places.commons.iter();
-        let commons = commons.filter_map(|set| self.regions.find(set.signature, &set.groups));
+        let commons = commons.filter_map(|set| self.region_of(set));
         self.found_home(places).into_iter().chain(commons)
     }
 
@@ -292,11 +291,13 @@ impl Registry {
     pub(super) fn found_home(&self, places: &Places) -> Option<RegionId> {
         match places.cluster {
             Some(cluster) => self.clusters.region(cluster),
-            None => {
-                let set = &places.home;
-                self.regions.find(set.signature, &set.groups)
-            }
+            None => self.region_of(&places.home),
         }
+    }
+
+    /// The region of exactly these groups in their zone.
+    fn region_of(&self, set: &GroupSet) -> Option<RegionId> {
+        self.regions.find(set.zone, set.signature, &set.groups)
     }
 
     /// Puts a node into its home, unless it is in that region, which may have been regrouped to exactly
@@ -398,7 +399,10 @@ impl Registry {
         draft: &mut Draft,
     ) -> RegionId {
         let groups = Arc::clone(&set.groups);
-        let (id, shared) = self.regions.create(now, set.signature, groups, owner);
+        let created = self
+            .regions
+            .create(now, set.zone, set.signature, groups, owner);
+        let (id, shared) = created;
         self.stats.regions_created += 1;
         self.stats.regions_private += u64::from(owner.is_some());
         self.stats.addresses_shared += u64::from(shared);

@@ -13,7 +13,7 @@ use super::groups::check_name;
 use super::resumption::is_active_in;
 use super::unreported::{FormerLives, MemberStanding};
 use super::work::Work;
-use crate::plan::{Region, Signature};
+use crate::plan::{Region, Signature, Zone};
 
 impl Registry {
     /// Numbers of regions and channels up to these have been given.
@@ -159,7 +159,8 @@ impl Registry {
         let said = reports.iter().filter(|report| is_active_in(origin, report));
         let said = said.map(|report| {
             let groups: BTreeSet<GroupId> = report.groups.iter().filter(its_own).copied().collect();
-            (report.region, GroupSet::new(&self.key, groups))
+            let set = GroupSet::new(&self.key, groups);
+            (report.region, set.within(node.zone))
         });
         node.reported.groups = said.filter(|(_, set)| !set.groups.is_empty()).collect();
         // What a plan of the former service has divided stays so until the next plan.
@@ -214,6 +215,7 @@ impl Registry {
         }
         region.members.retain(|member| !elsewhere.contains(member));
         let mut set = self.common_groups(id, &living);
+        region.zone = self.zone_of_members(id, &set, &published);
         if set.groups.is_empty() {
             region.provisional = true;
             set = published.clone();
@@ -223,7 +225,9 @@ impl Registry {
             region.provisional = false;
             set = published;
         }
-        let GroupSet { signature, groups } = set;
+        let GroupSet {
+            signature, groups, ..
+        } = set;
         (region.groups, region.signature) = (Arc::clone(&groups), signature);
         for group in groups.iter() {
             self.groups.link(*group, id);
@@ -274,11 +278,12 @@ impl Registry {
 
     /// The groups that most of the active members have in a region.
     fn common_groups(&self, id: RegionId, members: &[Member]) -> GroupSet {
-        let mut votes: BTreeMap<Signature, (usize, GroupSet)> = BTreeMap::new();
+        let mut votes: BTreeMap<(Zone, Signature), (usize, GroupSet)> = BTreeMap::new();
         for member in members.iter().filter(|member| !member.leaving()) {
             if let Some(node) = self.nodes.get(&member.origin.node) {
                 let set = node.groups_in(id);
-                votes.entry(set.signature).or_insert((0, set)).0 += 1;
+                let key = (set.zone, set.signature);
+                votes.entry(key).or_insert((0, set)).0 += 1;
             }
         }
         let most = votes.into_values().max_by_key(|(count, _)| *count);
@@ -433,6 +438,7 @@ fn inherited_region(report: RegionReport) -> Option<Region> {
         heard: report.view,
         private,
         merged: report.merged && !private,
+        zone: Zone::default(),
         channel: report.channel,
         address,
         groups: Arc::new([]),

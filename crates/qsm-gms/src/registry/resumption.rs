@@ -189,6 +189,7 @@ impl Registry {
         node.blocked = false;
         node.life.advance(LifeEvent::Resume);
         self.nodes.insert(id, node);
+        self.take_hints(id);
     }
 
     /// The regions that a node reports; it is told all of them. Regions of which it has a newer

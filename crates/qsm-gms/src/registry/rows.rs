@@ -67,7 +67,9 @@ impl Registry {
         let kind = |id, region: &Region| match (region.private, region.merged) {
             (true, _) => RegionKind::Private,
             (_, true) => RegionKind::Merged,
-            _ if commons.contains(&id) => RegionKind::Common,
+            _ if commons.contains(&id) || region.zone.tenant.channel.is_some() => {
+                RegionKind::Common
+            }
             _ => RegionKind::Exact,
         };
         let rows = self.regions.iter().map(|(id, region)| RegionRow {

@@ -22,7 +22,8 @@ impl Registry {
     /// A region of these groups that a node can be in: it is not on its way out of it.
     pub(super) fn open_region(&self, id: NodeId, set: &GroupSet) -> Option<RegionId> {
         let open = |region| !self.leaves(id, region);
-        self.regions.find_where(set.signature, &set.groups, open)
+        self.regions
+            .find_where(set.zone, set.signature, &set.groups, open)
     }
 
     /// The same of its home.

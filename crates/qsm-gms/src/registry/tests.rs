@@ -1,4 +1,5 @@
 mod absence;
+mod hinted;
 mod layout;
 mod machine;
 mod merging;
@@ -21,6 +22,11 @@ use crate::plan::Region;
 const NOW: Instant = Instant(0);
 
 fn registry(seed: u64) -> Registry {
+    hinted_registry(seed, "")
+}
+
+/// The same with a file of hints.
+fn hinted_registry(seed: u64, hints: &str) -> Registry {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
     let config = ServiceConfig::new(NodeId(1_000_000), address);
     let plan = AddressPlan::new(config.plan, config.cluster_number(), &[config.discovery]);
@@ -31,6 +37,7 @@ fn registry(seed: u64) -> Registry {
         config.gone_after,
         plan,
         key,
+        Arc::new(ServiceHints::parse(hints).unwrap()),
     )
 }
 

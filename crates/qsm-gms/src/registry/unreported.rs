@@ -117,6 +117,7 @@ impl Registry {
                 node.published = true;
             }
         }
+        self.assume_zone(origin.node, id);
         self.take_up_member(now, id, entry, signature);
         self.assume_groups(origin.node);
         self.mark_inherited(now, id, origin, AwayReason::Unreported);
@@ -181,7 +182,9 @@ impl Registry {
             if both.len() == former.len() {
                 continue;
             }
-            let GroupSet { signature, groups } = GroupSet::new(&self.key, both);
+            let GroupSet {
+                signature, groups, ..
+            } = GroupSet::new(&self.key, both);
             if let Some(region) = self.regions.get_mut(id) {
                 (region.groups, region.signature) = (Arc::clone(&groups), signature);
             }
@@ -243,17 +246,17 @@ impl Registry {
     }
 
     /// The first of its active members has said which groups a provisional region has.
-    pub(super) fn complete_regions(&mut self, id: NodeId, draft: &mut Draft) {
+    pub(super) fn complete_regions(&mut self, now: Instant, id: NodeId, draft: &mut Draft) {
         let node = self.nodes.get(&id);
         let Some(node) = node.filter(|node| !node.unreported) else {
             return;
         };
         for home in node.homes().collect::<Vec<_>>() {
-            self.complete_region(id, home, draft);
+            self.complete_region(now, id, home, draft);
         }
     }
 
-    fn complete_region(&mut self, id: NodeId, home: RegionId, draft: &mut Draft) {
+    fn complete_region(&mut self, now: Instant, id: NodeId, home: RegionId, draft: &mut Draft) {
         let region = self.regions.get(home);
         let (Some(node), Some(region)) = (
             self.nodes.get(&id),
@@ -267,6 +270,8 @@ impl Registry {
             return;
         }
         let groups = Arc::clone(&set.groups);
+        let zone = self.zone_of(node.zone, &groups);
+        self.regions.move_to(now, home, zone);
         let former = self.regions.regroup(home, set.signature, set.groups);
         self.relink(home, &former, &groups);
         self.assume_groups_in(home);
@@ -285,6 +290,7 @@ impl Node {
     pub(super) fn groups_in(&self, region: RegionId) -> GroupSet {
         let said = self.reported.groups.get(&region).cloned();
         said.unwrap_or_else(|| GroupSet {
+            zone: self.zone,
             signature: self.signature,
             groups: Arc::clone(&self.groups),
         })

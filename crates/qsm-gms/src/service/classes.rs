@@ -5,15 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use qsm_plan::CommonSets;
 use qsm_wire::{GroupId, NodeId, mix};
 
+use crate::plan::Zone;
 use crate::registry::{Advice, Registry};
 
 /// Groups of nodes that are looked at in a slice.
 const GROUPS_PER_SLICE: usize = 50_000;
 
-/// Nodes with the same groups but for their residue, by a hash of these groups.
+/// The name of a class: nodes of this zone with the same groups but for their residue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct ClassId {
+    pub(super) zone: Zone,
+    /// Of these groups.
+    hash: u64,
+}
+
+/// The classes that there are, those of a zone one after the other.
 #[derive(Debug)]
 pub(super) struct Classes {
-    classes: BTreeMap<u64, Class>,
+    classes: BTreeMap<ClassId, Class>,
     /// Nodes in merged regions, which are in no common ones.
     merged: BTreeSet<NodeId>,
 }
@@ -52,7 +61,8 @@ impl Classes {
                 continue;
             }
             let hash = hash(&shared(registry, advice, node, groups));
-            let class = self.classes.entry(hash);
+            let zone = registry.zone(node);
+            let class = self.classes.entry(ClassId { zone, hash });
             class
                 .or_insert(Class {
                     nodes: 0,
@@ -63,22 +73,29 @@ impl Classes {
         None
     }
 
-    /// Notes the groups of classes, from this one on; returns the first that is left.
+    /// The first class.
+    pub(super) fn first(&self) -> ClassId {
+        let first = self.classes.first_key_value();
+        first.map(|(id, _)| *id).unwrap_or_default()
+    }
+
+    /// Notes the groups of classes of a zone, from this one on; returns the first that is left.
     pub(super) fn note(
         &self,
         registry: &Registry,
         advice: &Advice,
-        first: u64,
+        first: ClassId,
         sets: &mut CommonSets,
-    ) -> Option<u64> {
+    ) -> Option<ClassId> {
         let mut room = GROUPS_PER_SLICE;
-        for (hash, class) in self.classes.range(first..) {
-            if room == 0 {
-                return Some(*hash);
+        for (id, class) in self.classes.range(first..) {
+            if room == 0 || id.zone != first.zone {
+                return Some(*id);
             }
             if let Some((node, groups)) = registry.aims_from(class.one).next() {
                 let groups = shared(registry, advice, node, groups);
-                room = room.saturating_sub(sets.note(mix(*hash), class.nodes, &groups) + 1);
+                let looked = sets.note(mix(id.hash), class.nodes, &groups);
+                room = room.saturating_sub(looked + 1);
             }
         }
         None
@@ -88,8 +105,11 @@ impl Classes {
 /// The groups of a node that it has not alone, and that the plan does not have as its residue.
 fn shared(registry: &Registry, advice: &Advice, node: NodeId, groups: &[GroupId]) -> Vec<GroupId> {
     let odd = advice.residue.get(&node).map_or(&[][..], |groups| groups);
-    let is_shared =
-        |group: &GroupId| registry.receivers(*group) > 1 && odd.binary_search(group).is_err();
+    let is_shared = |group: &GroupId| {
+        registry.receivers(*group) > 1
+            && odd.binary_search(group).is_err()
+            && registry.channel_of(*group).is_none()
+    };
     groups.iter().copied().filter(is_shared).collect()
 }
 

@@ -22,9 +22,10 @@ use qsm_plan::{
 use qsm_proto::{Instant, Random};
 use qsm_wire::{GroupId, NodeId, RegionId};
 
-use super::classes::Classes;
+use super::classes::{ClassId, Classes};
 use super::traffic::Traffic;
-use crate::registry::{Advice, ClusterId, PlannedRegion, Registry};
+use crate::plan::Zone;
+use crate::registry::{Advice, ClusterId, CommonSet, PlannedRegion, Registry};
 
 /// Time from the first change on before it is planned for: others may follow.
 const AFTER_CHANGE: Duration = Duration::from_secs(1);
@@ -90,7 +91,7 @@ enum Stage {
     /// Nodes that are to share a region are counted, from this one on.
     Classing(NodeId, Advice, Classes),
     /// Groups that these regions have in common are counted, from this one on.
-    Comparing(u64, Advice, Classes, CommonSets),
+    Comparing(ClassId, Advice, Classes, CommonSets),
 }
 
 /// Settings of a plan in which so many deliveries of a million may be unwanted; at 0 they cost more
@@ -200,7 +201,7 @@ impl Planning {
             },
             Stage::Rating(next) => match rate(planner, registry, traffic, next) {
                 Some(next) => Stage::Rating(next),
-                // Without hints nothing contradicts.
+                // Domains and no other hints: nothing contradicts.
                 None if planner.start(now).is_ok() => Stage::Planning,
                 None => Stage::Resting,
             },
@@ -232,17 +233,22 @@ impl Planning {
                 match classes.count(registry, &advice, next) {
                     Some(next) => Stage::Classing(next, advice, classes),
                     None => {
-                        Stage::Comparing(0, advice, classes, CommonSets::new(registry.commons()))
+                        let first = classes.first();
+                        let sets = common_sets(registry, Some(first));
+                        Stage::Comparing(first, advice, classes, sets)
                     }
                 }
             }
-            Stage::Comparing(next, mut advice, classes, mut sets) => {
-                match classes.note(registry, &advice, next, &mut sets) {
+            Stage::Comparing(first, mut advice, classes, mut sets) => {
+                let next = classes.note(registry, &advice, first, &mut sets);
+                if next.is_none_or(|next| next.zone != first.zone) {
+                    let least = self.common.unwrap_or_default();
+                    let sets = core::mem::replace(&mut sets, common_sets(registry, next));
+                    choose(planner, sets, first.zone, least, &mut advice);
+                }
+                match next {
                     Some(next) => Stage::Comparing(next, advice, classes, sets),
-                    None => {
-                        advice.commons = planner.common_sets(sets, self.common.unwrap_or_default());
-                        return self.rest(now, advice);
-                    }
+                    None => return self.rest(now, advice),
                 }
             }
         };
@@ -268,6 +274,7 @@ fn learn(
         if room == 0 {
             return Some(node);
         }
+        let groups = &registry.unpinned(groups);
         let former = known.get(&node);
         if former.is_some_and(|former| Arc::ptr_eq(former, groups)) {
             room -= 1;
@@ -276,6 +283,10 @@ fn learn(
         room = room.saturating_sub(groups.len() + 1);
         if former.is_some_and(|former| former == groups) {
             continue;
+        }
+        if former.is_none() {
+            let Zone { compartment, .. } = registry.zone(node);
+            planner.set_domain(node, compartment);
         }
         if let Some(former) = former.filter(|_| planner.region_of(node).is_some()) {
             let (enter, leave) = (missing(groups, former), missing(former, groups));
@@ -311,19 +322,33 @@ fn missing(of: &[GroupId], from: &[GroupId]) -> Vec<GroupId> {
     of.iter().filter(lacks).copied().collect()
 }
 
-/// Tells the planner of nodes that are gone.
+/// Tells the planner of nodes that are gone, or that a hint has together.
 fn forget(
     planner: &mut Planner,
     known: &mut BTreeMap<NodeId, Arc<[GroupId]>>,
     registry: &Registry,
 ) {
     known.retain(|node, _| {
-        let there = registry.origin(*node).is_some();
+        let there = registry.is_planned(*node);
         if !there {
             planner.leave(*node);
         }
         there
     });
+}
+
+/// The common sets that there are in the zone of a class; none without a class.
+fn common_sets(registry: &Registry, class: Option<ClassId>) -> CommonSets {
+    let zone = class.map(|class| class.zone);
+    let former = zone.into_iter().flat_map(|zone| registry.commons(zone));
+    CommonSets::new(former)
+}
+
+/// Chooses of the common sets of a zone, all of whose classes have been noted.
+fn choose(planner: &Planner, sets: CommonSets, zone: Zone, least: u32, advice: &mut Advice) {
+    let chosen = planner.common_sets(sets, least).into_iter();
+    let chosen = chosen.map(|groups| CommonSet { zone, groups });
+    advice.commons.extend(chosen);
 }
 
 /// Reads which regions of the plan are merged; returns the first that is left.
@@ -356,7 +381,7 @@ fn share(
         let plain = |group: GroupId| registry.receivers(group) <= RECEIVERS_MAX;
         if shared.mixed || !odd.all(plain) {
             advice.merged.push(PlannedRegion {
-                id: ClusterId(id.0),
+                id: ClusterId::Planned(id.0),
                 members: shared.members,
                 groups: shared.groups,
             });

@@ -17,6 +17,7 @@
 //! | [`liveness`] | tokens go round while something is not stable | R072, R073 |
 //! | [`cutoff`] | packets on their way do not count as missing | R074, R-TOK-5 |
 //! | [`pauses`] | who is silent for less than `gone_after` keeps its life | R-MEM-15 |
+//! | [`divisions`] | nodes that hints divide never share a region | R-VIEW-18 |
 //! | [`deafness`] | multicast that does not arrive is named within three seconds, and no other | R-REACH-1, R-REACH-2 |
 //! | [`delays`] | a silent member delays nobody for long | R-VIEW-12 |
 //! | [`slowness`] | a member that alone is slow holds senders no longer than twice `slow_after` and 4 s | R-RATE-6 |
@@ -36,6 +37,7 @@ pub(crate) mod creation;
 pub(crate) mod cutoff;
 pub(crate) mod deafness;
 pub(crate) mod delays;
+pub(crate) mod divisions;
 pub(crate) mod duplicate;
 pub(crate) mod flush;
 pub(crate) mod history;
@@ -67,6 +69,7 @@ use self::copies::Copies;
 use self::cutoff::Cutoff;
 use self::deafness::Deafness;
 use self::delays::Delays;
+use self::divisions::Divisions;
 use self::history::History;
 use self::liveness::Liveness;
 use self::prompt::{LostNumbers, Prompt};
@@ -96,6 +99,7 @@ pub(crate) struct Checkers {
     pub(crate) cutoff: Cutoff,
     pub(crate) deafness: Deafness,
     pub(crate) delays: Delays,
+    pub(crate) divisions: Divisions,
     pub(crate) liveness: Liveness,
     pub(crate) prompt: Prompt,
     pub(crate) rate: Rate,
@@ -118,6 +122,7 @@ impl Checkers {
             cutoff: Cutoff::default(),
             deafness: Deafness::default(),
             delays: Delays::default(),
+            divisions: Divisions::default(),
             liveness: Liveness::default(),
             prompt: Prompt::default(),
             rate: Rate::default(),

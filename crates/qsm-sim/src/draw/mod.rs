@@ -1,6 +1,7 @@
 //! From a seed to a run.
 
 mod dice;
+mod divisions;
 mod faults;
 mod prompt;
 mod residue;
@@ -15,6 +16,7 @@ use qsm_testnet::{Burst, NetworkOptions, Sites};
 use qsm_wire::membership::Role;
 
 use self::dice::Dice;
+use self::divisions::add_hints;
 use self::faults::{add_filters, add_pauses, faults};
 use self::prompt::add_prompt;
 use self::residue::{add_common, add_merging, add_residue};
@@ -82,6 +84,8 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         plan_unwanted_ppm: 0,
         plan_common: None,
         prompt: BTreeMap::new(),
+        hints: Vec::new(),
+        tells_rates: false,
         refusals: pauses.one_in(2),
         costs: None,
         layout: Layout {
@@ -95,7 +99,8 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         groups,
     };
     let options = add_residue(slow_down(options, sizes), sizes);
-    add_prompt(add_common(add_merging(options, sizes), sizes))
+    let options = add_prompt(add_common(add_merging(options, sizes), sizes));
+    add_hints(options, sizes.merging)
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

@@ -29,6 +29,8 @@
 //! plan-every 10s                      (0s, if it is not said: services make no plans)
 //! plan-unwanted 5%                    plan-common 10        (packets per second that it has to save)
 //! prompt 3 arrival                    prompt 3 within 5ms   (how it wants its groups, too)
+//! hint domain 1 2                     (also: apart 1 2, together 1 2, pin 0: groups)
+//! tell-rates                          (nodes say what they publish)
 //! slow-after 10s                      (0s, if it is not said: nobody is too slow)
 //! gone-after 30s                      (0s, if it is not said: nobody is ever away)
 //! refusals                            (hosts say when no process is there)

@@ -1,4 +1,5 @@
 use core::ops::RangeInclusive;
+use std::collections::BTreeSet;
 
 use qsm_proto::{Promptness, Seed};
 use qsm_testnet::{Burst, Sites};
@@ -8,6 +9,7 @@ use super::happen::{Happens, happens};
 use super::words::{Words, Wrong, nearest};
 use super::{Expectation, Relation, Scenario, ScenarioError, VERSION, known_counters};
 use crate::content::Sizes;
+use crate::hints::Hint;
 use crate::hosts::HostRole;
 use crate::options::SimOptions;
 use crate::pattern::{GroupPlan, Pattern, layout};
@@ -67,7 +69,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 36] = [
+const VERBS: [(&str, Verb); 38] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -99,6 +101,11 @@ const VERBS: [(&str, Verb); 36] = [
     ("plan-unwanted", Verb::PlanUnwanted),
     ("plan-common", Verb::PlanCommon),
     ("prompt", Verb::Prompt),
+    ("hint", Verb::Hint),
+    (
+        "tell-rates",
+        Verb::Switch(|options| options.tells_rates = true),
+    ),
     ("refusals", Verb::Switch(|options| options.refusals = true)),
     ("budget", Verb::Budget),
     (
@@ -154,6 +161,7 @@ enum Verb {
     PlanUnwanted,
     PlanCommon,
     Prompt,
+    Hint,
     Budget,
     RateMax,
     BatchDelay,
@@ -182,10 +190,7 @@ impl Reader {
                 self.hosts = Some(place);
             }
             Verb::Switch(turn_on) => turn_on(options),
-            Verb::Patience => {
-                options.patience.heartbeats = words.named("heartbeats")?;
-                options.patience.probes = words.named("probes")?;
-            }
+            Verb::Patience => patience(options, words)?,
             Verb::Duration => options.duration = words.time("how long faults last")?,
             Verb::Settle => options.settle = words.time("how long everything may take to rest")?,
             Verb::Drift => options.drift_ppm_max = drift(words)?,
@@ -217,6 +222,7 @@ impl Reader {
             Verb::PlanUnwanted => options.plan_unwanted_ppm = words.percent("a share")?,
             Verb::PlanCommon => options.plan_common = Some(words.number("packets per second")?),
             Verb::Prompt => prompt(options, words)?,
+            Verb::Hint => hint(options, words)?,
             Verb::GoneAfter => options.gone_after = words.time("the silence")?,
             Verb::Budget => {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;
@@ -363,6 +369,37 @@ fn group(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
     };
     options.groups.push(plan);
     Ok(())
+}
+
+fn patience(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
+    options.patience.heartbeats = words.named("heartbeats")?;
+    options.patience.probes = words.named("probes")?;
+    Ok(())
+}
+
+/// The word that a hint begins with.
+const HINTS: [(&str, HintOf); 4] = [
+    ("domain", Hint::Domain),
+    ("apart", Hint::Apart),
+    ("together", Hint::Together),
+    ("pin", Hint::Pin),
+];
+
+type HintOf = fn(BTreeSet<usize>) -> Hint;
+
+fn hint(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
+    let pins = words.peek() == Some("pin");
+    let kind = words.choice("a kind of hint", &HINTS)?;
+    let mut named = BTreeSet::new();
+    while words.peek().is_some() {
+        named.insert(match pins {
+            true => words.number("a group")?,
+            false => words.host(options.nodes)?,
+        });
+    }
+    options.hints.push(kind(named));
+    let contradiction = options.service_hints().err();
+    contradiction.map_or(Ok(()), |error| Err(words.wrong(error.to_string())))
 }
 
 fn pattern(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {

@@ -191,6 +191,12 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
             }
         }
     }
+    for hint in &options.hints {
+        let (kind, named) = hint.parts();
+        write!(out, "hint {kind}")?;
+        named.iter().try_for_each(|one| write!(out, " {one}"))?;
+        writeln!(out)?;
+    }
     if !options.slow_after.is_zero() {
         writeln!(out, "slow-after {}", Time(options.slow_after))?;
     }
@@ -210,6 +216,7 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
         ("rings-in-turn", options.pace.rings_in_turn),
         ("partition-feedback", options.pace.partition_feedback),
         ("refusals", options.refusals),
+        ("tell-rates", options.tells_rates),
     ];
     for (name, _) in switches.into_iter().filter(|switch| switch.1) {
         writeln!(out, "{name}")?;

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use qsm_gms::ServiceHints;
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
 use qsm_wire::Coverage;
@@ -56,6 +57,7 @@ impl Builder {
             plan_every: None,
             plan_unwanted_ppm: 0,
             plan_common: Some(qsm_gms::PLAN_COMMON),
+            hints: ServiceHints::default(),
             datagram_bytes: None,
             coverage: Coverage::Head,
             layout: Layout::default(),
@@ -154,6 +156,14 @@ impl Builder {
     /// embeds the service, as [`ServiceBuilder::plan_common`](crate::ServiceBuilder::plan_common).
     pub fn plan_common(mut self, packets: Option<u32>) -> Self {
         self.settings.plan_common = packets;
+        self
+    }
+
+    /// Hints on which nodes share regions, and which groups have channels of their own, if this node
+    /// embeds the service, as [`ServiceBuilder::hints`](crate::ServiceBuilder::hints). All nodes that
+    /// may embed it need the same.
+    pub fn hints(mut self, hints: ServiceHints) -> Self {
+        self.settings.hints = hints;
         self
     }
 

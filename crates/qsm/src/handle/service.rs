@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-use qsm_gms::ServiceEvent;
+use qsm_gms::{ServiceEvent, ServiceHints};
 
 use crate::error::{RecvError, RequestError, StartError};
 use crate::runtime::network::{ChannelOptions, NetworkOptions};
@@ -35,6 +35,7 @@ impl ServiceBuilder {
             plan_every: None,
             plan_unwanted_ppm: 0,
             plan_common: Some(qsm_gms::PLAN_COMMON),
+            hints: ServiceHints::default(),
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -118,6 +119,28 @@ impl ServiceBuilder {
     /// regions.
     pub fn plan_common(mut self, packets: Option<u32>) -> Self {
         self.settings.plan_common = packets;
+        self
+    }
+
+    /// Hints of the designer, which go before plans and hold from the first batch of a node on
+    /// (R-VIEW-18): security domains, nodes that share no region or one whatever it costs, and groups with
+    /// a channel of their own. Nodes and groups are named by names, and need not be there yet.
+    ///
+    /// ```no_run
+    /// use qsm::{HintList, Service};
+    ///
+    /// let hints = HintList::new()
+    ///     .domain("red", ["epsilon", "zeta"])
+    ///     .apart(["gamma", "delta"])
+    ///     .finish()?;
+    /// let service = Service::builder().hints(hints).start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// All services of a cluster should have the same, those that nodes embed included: one that takes
+    /// over without hints puts nodes together that these divide.
+    pub fn hints(mut self, hints: ServiceHints) -> Self {
+        self.settings.hints = hints;
         self
     }
 

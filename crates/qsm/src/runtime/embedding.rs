@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use qsm_gms::ServiceHints;
 use qsm_net::{Affinity, Interface};
 
 use crate::error::StartError;
@@ -23,6 +24,7 @@ pub(crate) struct Embedding {
     plan_every: Option<Duration>,
     plan_unwanted_ppm: u32,
     plan_common: Option<u32>,
+    hints: ServiceHints,
     /// Where its thread is to run, if that is not where this one does.
     affinity: Option<Affinity>,
     service: Option<RunningService>,
@@ -48,6 +50,7 @@ impl Embedding {
             plan_every: settings.plan_every,
             plan_unwanted_ppm: settings.plan_unwanted_ppm,
             plan_common: settings.plan_common,
+            hints: settings.hints.clone(),
             affinity: settings.threads.affinity_of_others(),
             service: None,
         }
@@ -84,6 +87,7 @@ impl Embedding {
             plan_every: self.plan_every,
             plan_unwanted_ppm: self.plan_unwanted_ppm,
             plan_common: self.plan_common,
+            hints: self.hints.clone(),
             on_yield: Some(Box::new(yielded)),
             on_move: Some(Box::new(moved)),
             ..ServiceSettings::embedded(&self.network, &self.cluster, self.channels)

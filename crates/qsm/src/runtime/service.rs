@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_queue::SegQueue;
-use qsm_gms::{ServiceConfig, ServiceEvent, ServiceStats};
+use qsm_gms::{ServiceConfig, ServiceEvent, ServiceHints, ServiceStats};
 use qsm_metrics::Object;
 use qsm_metrics::prometheus::Page;
 use qsm_net::{Affinity, Family, IoReport, PortCounters, Ports, Waker};
@@ -133,6 +133,7 @@ pub(crate) struct ServiceSettings {
     pub(crate) plan_every: Option<Duration>,
     pub(crate) plan_unwanted_ppm: u32,
     pub(crate) plan_common: Option<u32>,
+    pub(crate) hints: ServiceHints,
     /// Where its thread runs; where the calling one does if `None`.
     pub(crate) affinity: Option<Affinity>,
     /// To be called when an embedded service has given way to another one.
@@ -163,6 +164,7 @@ impl ServiceSettings {
             plan_every: None,
             plan_unwanted_ppm: 0,
             plan_common: Some(qsm_gms::PLAN_COMMON),
+            hints: ServiceHints::default(),
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -200,6 +202,7 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
         embedded: settings.embedded,
         plan_unwanted_ppm: settings.plan_unwanted_ppm,
         plan_common: settings.plan_common,
+        hints: settings.hints.clone(),
         ..ServiceConfig::new(NodeId(random()), port.local_addr())
     };
     config.plan.port = settings.channels.port;

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use qsm_gms::ServiceHints;
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
 use qsm_record::JournalOptions;
@@ -72,6 +73,8 @@ pub(crate) struct NodeSettings {
     pub(crate) plan_unwanted_ppm: u32,
     /// Packets a second that a common region saves, if it embeds the service; `None`: none is made.
     pub(crate) plan_common: Option<u32>,
+    /// Hints of the designer, if it embeds the service.
+    pub(crate) hints: ServiceHints,
     pub(crate) datagram_bytes: Option<usize>,
     pub(crate) coverage: Coverage,
     pub(crate) layout: Layout,

@@ -1,7 +1,8 @@
 //! Where nodes are put, compared with a model that knows nothing of changes.
 
 use super::*;
-use crate::registry::Advice;
+use crate::plan::Zone;
+use crate::registry::{Advice, CommonSet};
 
 // Rule R-VIEW-4.
 #[test]
@@ -93,11 +94,15 @@ fn some_advice(random: &mut Random, registry: &mut Registry, nodes: u64, groups:
         advised.commons.push(set);
     }
     let numbers = |groups: &BTreeSet<GroupId>| groups.iter().copied().collect();
+    let set = |groups: &BTreeSet<GroupId>| CommonSet {
+        zone: Zone::default(),
+        groups: numbers(groups),
+    };
     let residue = advised.residue.iter();
     let residue = residue.map(|(node, groups)| (NodeId(*node), numbers(groups)));
     let advice = Advice {
         residue: residue.collect(),
-        commons: advised.commons.iter().map(numbers).collect(),
+        commons: advised.commons.iter().map(set).collect(),
         ..Advice::default()
     };
     registry.apply(NOW, Command::Advise(advice));

@@ -125,7 +125,7 @@ fn plan(registry: &mut Registry, unwanted_ppm: u32, regions: &[(&[u64], &[u64])]
         let mut groups: Vec<GroupId> = groups.collect();
         groups.sort_unstable();
         PlannedRegion {
-            id: ClusterId(id),
+            id: ClusterId::Planned(id),
             members: members.iter().copied().map(NodeId).collect(),
             groups,
         }
