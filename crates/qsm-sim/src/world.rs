@@ -1,6 +1,7 @@
 //! Applications on the engine's hosts: they start, enter groups, publish and receive; whatever
 //! they see goes to the checkers.
 
+mod names;
 mod prompt;
 mod totals;
 
@@ -23,7 +24,6 @@ use crate::machine::{Delivered, Loss, Machine, NodeKind};
 use crate::options::SimOptions;
 use crate::pattern::GroupPlan;
 use crate::report::Counters;
-use crate::trace::Names;
 use crate::violation::Violation;
 
 /// For so long after a sender's end its packets may still arrive somewhere, so that a node which
@@ -746,47 +746,6 @@ impl World {
             let groups = app.roles.iter().filter(|role| role.1 == Role::Publisher);
             groups.filter_map(move |(group, _)| Some((host, *group, origin?)))
         })
-    }
-
-    /// What nodes and addresses are called in a trace.
-    pub(crate) fn names(&self) -> Names {
-        let lives = self.checkers.history.lives();
-        Names {
-            hosts: (0..self.apps.len())
-                .flat_map(|host| {
-                    let second = self.options.second_address(host);
-                    let addresses = [Some(self.engine.address(host)), second];
-                    addresses.into_iter().flatten().map(move |at| (at, host))
-                })
-                .collect(),
-            nodes: lives
-                .iter()
-                .map(|(origin, life)| (*origin, life.host))
-                .collect(),
-        }
-    }
-
-    /// One line for each host.
-    pub(crate) fn describe(&self) -> Vec<String> {
-        let lines = self.apps.iter().enumerate().map(|(host, app)| {
-            let state = match self.engine.machine(host) {
-                Some(machine) => machine.describe(),
-                None => "down".to_owned(),
-            };
-            let origin = app
-                .origin
-                .map_or_else(|| "-".to_owned(), |origin| origin.to_string());
-            let frozen = if self.engine.is_running(host) {
-                ""
-            } else {
-                " frozen"
-            };
-            format!(
-                "host {host} {}{frozen} {origin} {state}",
-                self.engine.address(host)
-            )
-        });
-        lines.collect()
     }
 
     /// Schedules the flow's next burst.
