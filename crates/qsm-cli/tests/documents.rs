@@ -30,6 +30,7 @@ const BENCH: &str = "tests/bench.rs runs this benchmark with shorter phases and 
 const PIN: &str = "it takes CPUs 0 to 3; tests/engine.rs runs it with those that are there";
 const HOSTS: &str = "tests/hosts.rs runs it, on hosts of a lab";
 const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
+const HINTED: &str = "tests/hints.rs runs it, with nodes that the hints name";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
 
 /// Each command, in the order in which they are run.
@@ -136,6 +137,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "operate/networks.md",
         "qsm pub news --multicast none --service one:4481",
         NotHere(UNICAST),
+    ),
+    (
+        "operate/planning.md",
+        "qsm gms --hints hints.txt",
+        NotHere(HINTED),
     ),
     (
         "operate/services.md",
