@@ -426,7 +426,7 @@ mod tests {
             (
                 "\nclustr = 'a'\n",
                 "line 2",
-                "no setting \"clustr\", but cluster,",
+                "no setting \"clustr\", but clone-copies, cluster,",
             ),
             ("cluster = 'a'\ncluster = 'b'\n", "line 2", "duplicate key"),
             ("cluster = \n", "line 1", "toml"),

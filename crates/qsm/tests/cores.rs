@@ -531,6 +531,7 @@ fn a_probe_tells_what_each_core_would_get() {
     for line in [
         "interface: lo",
         "batches: yes, ",
+        "copies cloned in the kernel: no, not asked for",
         "busy polling: no, lo has no device",
         &format!("pinned: yes, to CPU {cpu}\n"),
         "real time: no, not asked for",
@@ -539,5 +540,5 @@ fn a_probe_tells_what_each_core_would_get() {
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    assert_eq!(report.strategies().len(), 10);
+    assert_eq!(report.strategies().len(), 11);
 }
