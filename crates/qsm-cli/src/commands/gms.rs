@@ -173,10 +173,7 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     if let Some(packets) = network.plan_common {
         builder = builder.plan_common(packets.0);
     }
-    if let Some(hints) = &network.hints {
-        builder = builder.hints(hints.clone());
-    }
-    Ok(builder.start()?)
+    Ok(builder.hints(network.read_hints()?).start()?)
 }
 
 /// Warns where only this host reaches the service, and nobody asked for that.

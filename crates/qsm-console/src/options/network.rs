@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -9,6 +10,7 @@ use qsm::{ChannelOptions, DATA_PORT, Family, ServiceHints};
 
 use super::address::Place;
 use super::quantity::{Threshold, loss_ppm, seconds};
+use crate::failure::Failure;
 use crate::log::LogOptions;
 
 /// Help of `--discovery`: in a doc comment the address would be taken for a link.
@@ -75,8 +77,8 @@ pub struct NetworkOptions {
     /// File of hints, which go before plans: lines `domain NAME: NODE…`, `apart: NODE…`, `together:
     /// NODE…`, `pin CHANNEL: GROUP…`; see docs/operate/planning.md. For a membership service, and all
     /// nodes that may run one
-    #[arg(long, value_name = "FILE", value_parser = hints)]
-    pub hints: Option<ServiceHints>,
+    #[arg(long, value_name = "FILE")]
+    pub hints: Option<PathBuf>,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,
@@ -86,6 +88,27 @@ pub struct NetworkOptions {
 }
 
 impl NetworkOptions {
+    /// The hints in the file that is named; none without one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or its hints cannot be carried out.
+    pub fn read_hints(&self) -> Result<ServiceHints, Failure> {
+        let Some(path) = &self.hints else {
+            return Ok(ServiceHints::default());
+        };
+        let name = path.display();
+        let text = fs::read_to_string(path).map_err(|error| {
+            let cause = format!("hints in {name} cannot be read: {error}");
+            Failure::usage(cause, "name a file by --hints that this user may read")
+        })?;
+        ServiceHints::parse(&text).map_err(|error| {
+            let text = error.to_string();
+            let parts = text.rsplit_once("; ");
+            let (cause, remedy) = parts.unwrap_or((&text, "see docs/operate/planning.md"));
+            Failure::usage(format!("{name}, {cause}"), remedy)
+        })
+    }
+
     /// The sockets that these options describe, of a node or of a membership service.
     pub fn sockets(&self) -> qsm::NetworkOptions {
         let mut sockets = qsm::NetworkOptions::new().interfaces(&self.interface);
@@ -131,13 +154,6 @@ fn range(text: &str) -> Result<(IpAddr, u8), String> {
         return Err("not multicast addresses: those begin with 224 to 239, or ff".to_owned());
     }
     Ok((first, prefix))
-}
-
-/// The hints in a file.
-fn hints(path: &str) -> Result<ServiceHints, String> {
-    let text = fs::read_to_string(path);
-    let text = text.map_err(|error| format!("it cannot be read: {error}"))?;
-    ServiceHints::parse(&text).map_err(|error| error.to_string())
 }
 
 /// A multicast address and a port.

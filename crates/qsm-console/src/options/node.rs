@@ -86,10 +86,11 @@ impl NodeOptions {
     /// service with several addresses it has the first.
     ///
     /// # Errors
-    /// The host of the service is not found.
+    /// The host of the service is not found, or the hints cannot be read.
     pub fn builder(&self, embedded: Embedded) -> Result<Builder, Failure> {
         let service = self.services()?.first().copied();
-        Ok(self.builder_at(service, embedded))
+        let hints = self.network.read_hints()?;
+        Ok(self.builder_at(service, embedded).hints(hints))
     }
 
     /// Starts such a node, with what `more` adds; with a service of several addresses, at the first
@@ -103,7 +104,8 @@ impl NodeOptions {
         more: impl Fn(Builder) -> Builder,
     ) -> Result<Node, Failure> {
         let services = self.services()?;
-        let builder = |service| more(self.builder_at(service, embedded));
+        let hints = self.network.read_hints()?;
+        let builder = |service| more(self.builder_at(service, embedded).hints(hints.clone()));
         let (last, others) = match services.split_last() {
             Some((last, others)) => (Some(*last), others),
             None => (None, &[][..]),
@@ -212,9 +214,6 @@ impl NodeOptions {
         }
         if let Some(packets) = self.network.plan_common {
             builder = builder.plan_common(packets.0);
-        }
-        if let Some(hints) = &self.network.hints {
-            builder = builder.hints(hints.clone());
         }
         if let Some(bytes) = self.retention {
             builder = builder.retention_bytes(bytes);
