@@ -36,7 +36,16 @@ fn a_node_whose_application_reads_too_slowly_is_found() {
     let cluster = Cluster::new();
     let name = format!("slow-{}", std::process::id());
     // Nobody reads what it writes.
-    let words = ["sub", "news", "--name", &name, "--queue", "64K"];
+    let words = [
+        "sub",
+        "news",
+        "--name",
+        &name,
+        "--queue",
+        "64K",
+        "--overflow",
+        "drop-newest",
+    ];
     let mut sub = cluster.start(&words);
     let said = Lines::of_stderr(&mut sub.0);
     said.wait("its groups", |line| line.starts_with("qsm: subscribed"));

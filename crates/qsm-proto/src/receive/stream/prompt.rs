@@ -314,7 +314,8 @@ impl ReceiveStream {
                 last,
             }),
             Before::Unknown => {
-                let packets = self.skipped_before(sequence);
+                // What waits for another region may be missing a packet of that.
+                let packets = self.skipped_before(sequence).max(self.held.into());
                 (packets > 0).then_some(Miss::Packets {
                     groups: core::slice::from_ref(&chunk.group),
                     sender,
