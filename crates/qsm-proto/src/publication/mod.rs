@@ -13,7 +13,7 @@ use crate::node::NodeState;
 use crate::region::Region;
 use crate::ring::RegionRing;
 use crate::send::{BlockPool, Message, PushError, SendConfig, SendStream};
-use crate::{Deliver, Delivery, Instant, PublishError};
+use crate::{Deliver, Delivery, Instant, Promptness, PublishError};
 
 /// A group that is open for messages. What they have in common has been looked up: with a message
 /// of a hundred bytes that is more work than the message itself.
@@ -105,10 +105,17 @@ impl Publication<'_> {
         out.deliver(message);
         let prompt = self.node.cursors.prompt();
         if !prompt.is_empty() {
-            let modes = prompt.of(self.group).iter();
-            modes.for_each(|mode| out.deliver_promptly(*mode, message));
+            deliver_promptly(prompt.of(self.group), message, out);
         }
     }
+}
+
+/// Delivers an own message to those who want its group in another way.
+#[cold]
+fn deliver_promptly(modes: &[Promptness], message: Delivery<'_>, out: &mut dyn Deliver) {
+    modes
+        .iter()
+        .for_each(|mode| out.deliver_promptly(*mode, message));
 }
 
 impl<'a> PublicationLanes<'a> {

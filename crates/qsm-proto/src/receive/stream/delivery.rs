@@ -119,19 +119,12 @@ impl ReceiveStream {
         history: &History,
         delivery: &mut DeliveryContext<'_>,
     ) {
-        let prompt = !delivery.cursors.prompt().is_empty();
         let mut chunks = data.chunks();
         let mut next = chunks.next();
         while let Some(chunk) = next {
             let over = history.gave_up(data.head.view, chunk.group);
             if chunk.part == Part::Whole && !over {
-                next = match prompt && !delivery.cursors.prompt().of(chunk.group).is_empty() {
-                    true => {
-                        deliver_message(self.id.origin, &chunk, chunk.content, delivery);
-                        chunks.next()
-                    }
-                    false => deliver_run(self.id.origin, chunk, &mut chunks, delivery),
-                };
+                next = deliver_run(self.id.origin, chunk, &mut chunks, delivery);
                 continue;
             }
             next = chunks.next();
@@ -165,7 +158,11 @@ fn deliver_run<'p>(
     chunks: &mut ChunkIter<'p>,
     delivery: &mut DeliveryContext<'_>,
 ) -> Option<Chunk<'p>> {
+    let prompt = delivery.cursors.prompt();
+    // Who wants the group in another way gets one message after the other.
+    let together = prompt.is_empty() || prompt.of(first.group).is_empty();
     let expected = delivery.cursors.expected(sender, first.group);
+    let expected = expected.filter(|_| together);
     let run = expected.and_then(|expected| Run::begin(sender, first, expected, chunks));
     let Some(mut run) = run else {
         deliver_message(sender, &first, first.content, delivery);

@@ -48,9 +48,13 @@ impl ReceiveStream {
         duty: Duty,
         delivery: &DeliveryContext<'_>,
     ) -> bool {
-        let stops =
-            !delivery.full.is_none() && duty == Duty::Deliver && delivery.full.stops(packet);
-        self.stopped = stops;
-        stops
+        self.stopped = !delivery.full.is_none() && is_full(packet, duty, delivery);
+        self.stopped
     }
+}
+
+/// Whether the readers of a packet that is to be delivered take no more.
+#[cold]
+fn is_full(packet: &Data<'_>, duty: Duty, delivery: &DeliveryContext<'_>) -> bool {
+    duty == Duty::Deliver && delivery.full.stops(packet)
 }

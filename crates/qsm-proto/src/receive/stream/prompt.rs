@@ -350,6 +350,7 @@ impl ReceiveStream {
 
 impl DeliveryContext<'_> {
     /// Hands out a message that has its turn, in every way in which it was not before.
+    #[inline]
     pub(super) fn hand_out(&mut self, message: Delivery<'_>) {
         self.stats.messages_delivered += 1;
         self.stats.bytes_delivered += message.bytes.len() as u64;
@@ -359,6 +360,7 @@ impl DeliveryContext<'_> {
         }
     }
 
+    #[cold]
     fn hand_out_promptly(&mut self, message: Delivery<'_>) {
         let prompt = self.cursors.prompt_mut();
         let place = AheadMessage {
@@ -375,6 +377,7 @@ impl DeliveryContext<'_> {
     }
 
     /// Tells what will not come, in every way in which that was not told before.
+    #[cold]
     pub(super) fn tell(&mut self, miss: Miss<'_>) {
         self.out.miss(miss);
         let (Miss::Messages {
