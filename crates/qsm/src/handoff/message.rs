@@ -28,7 +28,7 @@ pub enum Overflow {
     /// [`Limits::receive_bytes`](crate::Limits::receive_bytes), and then the senders wait, as they do for
     /// a slow host. With them wait the other messages of their streams to the same region, also to
     /// other subscriptions; other regions go on. A node that makes others wait for 10 s
-    /// ([`ServiceOptions::slow_after`](crate::ServiceOptions::slow_after)) is away, if at least as many
+    /// ([`ServiceBuilder::slow_after`](crate::ServiceBuilder::slow_after)) is away, if at least as many
     /// of the region's nodes do not: then nobody waits, and what is not kept for it any more is told by
     /// [`Received::Lost`](crate::Received::Lost). The queue may be longer than its capacity by what is
     /// delivered in one go, 1 MiB and a message for each sender. A thread that both publishes to a group and
