@@ -18,7 +18,7 @@ use crate::sys;
 /// The port of this host that the socket is connected to (RFC 863, discard).
 const NOBODY: u16 = 9;
 
-/// Whether copies are cloned in the kernel.
+/// Tells whether copies are cloned in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cloning {

@@ -282,7 +282,7 @@ impl Ports {
         }
     }
 
-    /// Whether the kernel clones copies for many ([`PortConfig::clone_copies`]).
+    /// Tells whether the kernel clones copies for many ([`PortConfig::clone_copies`]).
     #[must_use]
     pub fn clones_copies(&self) -> bool {
         self.second.is_none() && self.first.clones_copies()

@@ -31,7 +31,7 @@ pub struct IoReport {
     pub send_buffer_asked: usize,
     /// Send buffer granted.
     pub send_buffer_granted: usize,
-    /// Whether copies for many receivers are cloned inside the kernel.
+    /// Tells whether copies for many receivers are cloned inside the kernel.
     pub cloning: Cloning,
     /// Busy polling, if it was asked for.
     pub busy_poll: Option<BusyPoll>,

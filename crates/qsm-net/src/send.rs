@@ -100,7 +100,7 @@ impl Transmitter {
         };
     }
 
-    /// Whether datagrams of so many bytes leave in trains.
+    /// Tells whether datagrams of so many bytes leave in trains.
     pub(crate) fn sends_trains_of(&self, segment_bytes: usize) -> bool {
         let packet_bytes = segment_bytes + self.family.header_bytes();
         self.gso == Gso::On && packet_bytes <= self.mtu

@@ -28,14 +28,14 @@ impl FullReaders {
         }
     }
 
-    /// Whether there is room for all.
+    /// Tells whether there is room for all.
     #[must_use]
     #[inline]
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 
-    /// Whether there is no room for messages of this group.
+    /// Tells whether there is no room for messages of this group.
     #[must_use]
     #[inline]
     pub fn holds(&self, group: GroupId) -> bool {
@@ -46,7 +46,7 @@ impl FullReaders {
         }
     }
 
-    /// Whether a packet has to wait.
+    /// Tells whether a packet has to wait.
     #[inline]
     pub(crate) fn stops(&self, packet: &Data<'_>) -> bool {
         !self.is_none() && packet.chunks().any(|chunk| self.holds(chunk.group))

@@ -239,7 +239,7 @@ impl World {
         self.checkers.slowness.check(now, slow_after, &holders)
     }
 
-    /// Whether senders wait for the application on this host.
+    /// Tells whether senders wait for the application on this host.
     fn has_full_readers(&self, host: usize) -> bool {
         let machine = self.engine.machine(host).into_iter();
         let mut regions = machine.flat_map(Machine::all_regions);

@@ -76,7 +76,7 @@ impl Zone {
         }
     }
 
-    /// Whether the names of its nodes are not known.
+    /// Tells whether the names of its nodes are not known.
     pub(crate) fn is_strange(self) -> bool {
         self.tenant.stranger.is_some()
     }

@@ -37,7 +37,7 @@ pub(super) struct Clusters {
 }
 
 impl ClusterId {
-    /// Whether a hint says so, and not a plan.
+    /// Tells whether a hint says so, and not a plan.
     pub(super) fn is_hinted(self) -> bool {
         matches!(self, Self::Hinted(_))
     }

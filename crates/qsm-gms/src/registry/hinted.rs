@@ -110,7 +110,7 @@ impl Registry {
             .unwrap_or_default()
     }
 
-    /// Whether a plan may decide for a node.
+    /// Tells whether a plan may decide for a node.
     pub(crate) fn is_planned(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(Node::is_planned)
     }
@@ -203,7 +203,7 @@ impl Node {
         self.life.is_running() && self.hint.set.is_none() && !self.zone.is_strange()
     }
 
-    /// Whether it may go on in a merged region of this zone, which is that of a cluster.
+    /// Tells whether it may go on in a merged region of this zone, which is that of a cluster.
     pub(super) fn may_be_in(&self, zone: Zone, cluster: Option<ClusterId>) -> bool {
         let set = cluster.and_then(|cluster| match cluster {
             ClusterId::Hinted(set) => Some(set),

@@ -271,7 +271,7 @@ impl Region {
         self.ring.watermarks(sender).0
     }
 
-    /// Whether senders wait for readers of this node that take no more (R-DATA-13).
+    /// Tells whether senders wait for readers of this node that take no more (R-DATA-13).
     #[must_use]
     pub fn waits_for_readers(&self) -> bool {
         self.readers.is_waiting()

@@ -30,7 +30,7 @@ pub(super) struct RegionStreams<'a> {
     pub(super) has_room: bool,
     /// Whether much of what it can keep is in use: senders wait for readers that take no more.
     pub(super) fills: bool,
-    /// Whether the readers of some groups take no more.
+    /// Tells whether the readers of some groups take no more.
     pub(super) full: bool,
 }
 

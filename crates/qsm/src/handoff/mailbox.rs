@@ -84,7 +84,7 @@ impl<T: Item> Mailbox<T> {
         self.inboxes.iter().map(|inbox| inbox.bytes()).sum()
     }
 
-    /// Whether senders wait for its readers.
+    /// Tells whether senders wait for its readers.
     pub(crate) fn holds(&self) -> bool {
         self.inboxes.iter().any(|inbox| inbox.holds())
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use qsm_net::Waker;
 
-/// Whether a core thread waits for room, and how to wake it.
+/// Tells whether a core thread waits for room, and how to wake it.
 ///
 /// Nothing is lost: the core thread says that it waits and then looks again; a reader takes an item
 /// and then looks whether somebody waits. One of the two sees the other.
@@ -16,7 +16,7 @@ pub(crate) struct RoomSignal {
 }
 
 impl RoomSignal {
-    /// Whether the core thread waits.
+    /// Tells whether the core thread waits.
     pub(crate) fn is_awaited(&self) -> bool {
         self.awaited.load(Ordering::SeqCst)
     }

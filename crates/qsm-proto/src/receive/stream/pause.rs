@@ -9,7 +9,7 @@ use crate::receive::DeliveryContext;
 use crate::ring::Report;
 
 impl ReceiveStream {
-    /// Whether delivery has stopped because readers take no more.
+    /// Tells whether delivery has stopped because readers take no more.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stopped
@@ -40,7 +40,7 @@ impl ReceiveStream {
         report.arrived = report.contiguous;
     }
 
-    /// Whether delivery stops before this packet, which is next. Rule R-DATA-13.
+    /// Tells whether delivery stops before this packet, which is next. Rule R-DATA-13.
     #[inline]
     pub(super) fn stops_at(
         &mut self,
@@ -53,7 +53,7 @@ impl ReceiveStream {
     }
 }
 
-/// Whether the readers of a packet that is to be delivered take no more.
+/// Tells whether the readers of a packet that is to be delivered take no more.
 #[cold]
 fn is_full(packet: &Data<'_>, duty: Duty, delivery: &DeliveryContext<'_>) -> bool {
     duty == Duty::Deliver && delivery.full.stops(packet)

@@ -171,7 +171,7 @@ impl ReceiveStream {
         Instant::NEVER
     }
 
-    /// Whether a walk passes what is missing.
+    /// Tells whether a walk passes what is missing.
     fn pass_gap(&self, mode: Promptness, first: u64, now: Instant) -> Step {
         let Some(gap) = self.gaps.find(first) else {
             return Step::To(first);

@@ -13,12 +13,12 @@ const STEP_BYTES: usize = 1 << 20;
 const STEP_MESSAGES: usize = 1024;
 
 impl<T: Item> Inbox<T> {
-    /// Whether others wait for its readers when it is full.
+    /// Tells whether others wait for its readers when it is full.
     pub(crate) fn can_hold(&self) -> bool {
         self.overflow == Overflow::Hold
     }
 
-    /// Whether others wait for its readers now.
+    /// Tells whether others wait for its readers now.
     pub(crate) fn holds(&self) -> bool {
         self.room.is_awaited() && !self.is_over()
     }
