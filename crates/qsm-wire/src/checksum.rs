@@ -5,18 +5,17 @@
 //! find every error of few bits, but the call of the processor's instruction for it costs more than
 //! all of XXH3 for a header.
 //!
-//! It lies where a protected packet will have its key epoch: a packet has either a checksum or an
+//! It lies where a protected packet has the number of its key: a packet has either a checksum or an
 //! authentication tag.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::header::WHOLE;
-use crate::{DATA_HEADER_BYTES, DecodeError, HEADER_BYTES, Kind, Packet, VERSION};
+use crate::header::{SEALED, WHOLE};
+use crate::{
+    CHECKSUM_AT, DATA_HEADER_BYTES, DecodeError, FLAGS_AT, HEADER_BYTES, HOP_AT, Kind, Packet, VERSION,
+};
 
 const KIND: usize = 1;
-const FLAGS: usize = 2;
-const HOP: usize = 3;
-const CHECKSUM: core::ops::Range<usize> = 20..24;
 
 /// Bytes of a datagram that its checksum covers. Of control packets it is always the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -36,13 +35,13 @@ pub fn seal(datagram: &mut [u8], coverage: Coverage) {
         return;
     }
     let whole = coverage == Coverage::Whole || datagram[KIND] != Kind::Data as u8;
-    datagram[FLAGS] = if whole { WHOLE } else { 0 };
+    datagram[FLAGS_AT] = if whole { WHOLE } else { 0 };
     let length = datagram.len();
     let sum = match datagram.first_chunk::<DATA_HEADER_BYTES>() {
         Some(covered) if !whole => of_head(covered, length),
         _ => of_whole(datagram),
     };
-    datagram[CHECKSUM].copy_from_slice(&sum.to_le_bytes());
+    datagram[CHECKSUM_AT].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// True if a datagram is as it was when it was sealed, as far as its checksum covers it. The hop,
@@ -50,7 +49,7 @@ pub fn seal(datagram: &mut [u8], coverage: Coverage) {
 #[must_use]
 #[inline]
 pub fn is_intact(datagram: &[u8]) -> bool {
-    checksum(datagram).is_some_and(|sum| datagram[CHECKSUM] == sum.to_le_bytes())
+    checksum(datagram).is_some_and(|sum| datagram[CHECKSUM_AT] == sum.to_le_bytes())
 }
 
 impl<'a> Packet<'a> {
@@ -58,15 +57,29 @@ impl<'a> Packet<'a> {
     /// checksum has been compared (R-PKT-8).
     ///
     /// # Errors
-    /// [`DecodeError::Damaged`], or as [`Packet::decode`].
+    /// [`DecodeError::Sealed`], [`DecodeError::Damaged`], or as [`Packet::decode`].
     #[inline]
     pub fn open(datagram: &'a [u8]) -> Result<Self, DecodeError> {
         // Other versions may have other checksums.
         if datagram.first() == Some(&VERSION) && !is_intact(datagram) {
-            return Err(DecodeError::Damaged);
+            return Err(match sealed_by(datagram) {
+                Some(_) => DecodeError::Sealed,
+                None => DecodeError::Damaged,
+            });
         }
         Self::decode(datagram)
     }
+}
+
+/// Number of the key that a datagram is protected by, as it says itself (PROTOCOL.md, section 9); `None` if it is not,
+/// or is of another version.
+#[must_use]
+#[inline]
+pub fn sealed_by(datagram: &[u8]) -> Option<u32> {
+    let head = datagram.first_chunk::<HEADER_BYTES>()?;
+    let mut key = [0; 4];
+    key.copy_from_slice(&head[CHECKSUM_AT]);
+    (head[0] == VERSION && head[FLAGS_AT] & SEALED != 0).then_some(u32::from_le_bytes(key))
 }
 
 /// Number of bytes of a sealed datagram that its checksum covers, from the first one on.
@@ -81,7 +94,7 @@ pub fn covered_bytes(datagram: &[u8]) -> usize {
 #[inline]
 fn covers_whole(datagram: &[u8]) -> bool {
     datagram.len() < HEADER_BYTES
-        || datagram[FLAGS] & WHOLE != 0
+        || datagram[FLAGS_AT] & WHOLE != 0
         || datagram[KIND] != Kind::Data as u8
 }
 
@@ -102,9 +115,9 @@ fn checksum(datagram: &[u8]) -> Option<u32> {
 #[inline]
 fn of_head(covered: &[u8; DATA_HEADER_BYTES], length: usize) -> u32 {
     let mut head = *covered;
-    head[HOP] = 0;
+    head[HOP_AT] = 0;
     // In the checksum's place. No datagram is longer than 64 KiB.
-    head[CHECKSUM].copy_from_slice(&(length as u32).to_le_bytes());
+    head[CHECKSUM_AT].copy_from_slice(&(length as u32).to_le_bytes());
     lower(xxh3_64(&head))
 }
 
@@ -113,8 +126,8 @@ fn of_whole(datagram: &[u8]) -> u32 {
     let (covered, rest) = datagram.split_at(HEADER_BYTES);
     let mut head = [0; HEADER_BYTES];
     head.copy_from_slice(covered);
-    head[HOP] = 0;
-    head[CHECKSUM].fill(0);
+    head[HOP_AT] = 0;
+    head[CHECKSUM_AT].fill(0);
     lower(xxh3_64(&head) ^ xxh3_64(rest))
 }
 

@@ -16,6 +16,8 @@ pub enum DecodeError {
     BadValue,
     /// The checksum does not match: damaged or cut short on its way.
     Damaged,
+    /// Protected by a key that this node does not have.
+    Sealed,
     /// Bytes after the end of the message.
     TrailingBytes,
     /// The packet ends before its fields do.
@@ -35,6 +37,7 @@ impl fmt::Display for DecodeError {
             Self::BadText => "text is not UTF-8",
             Self::BadValue => "field value out of bounds",
             Self::Damaged => "checksum does not match: damaged or cut short on its way",
+            Self::Sealed => "protected by a key that this node does not have",
             Self::TrailingBytes => "bytes after the end of the message",
             Self::Truncated => "packet ends too early",
             Self::UnknownKind => "unknown packet type",

@@ -15,6 +15,14 @@ pub const TAG_BYTES: usize = 16;
 
 /// Flag: the checksum covers the whole datagram.
 pub(crate) const WHOLE: u8 = 1;
+/// Flag: the packet is protected by a key, whose number is in the checksum's place.
+pub const SEALED: u8 = 2;
+/// Place of the flags in every datagram.
+pub const FLAGS_AT: usize = 2;
+/// Place of the hop in every datagram.
+pub const HOP_AT: usize = 3;
+/// Place of the checksum in every datagram, or of the number of the key that protects it.
+pub const CHECKSUM_AT: core::ops::Range<usize> = 20..24;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {

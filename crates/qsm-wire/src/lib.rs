@@ -52,15 +52,15 @@ mod status;
 mod time;
 mod token;
 
-pub use checksum::{Coverage, covered_bytes, is_intact, seal};
+pub use checksum::{Coverage, covered_bytes, is_intact, seal, sealed_by};
 pub use data::{
     CHUNK_HEADER_BYTES, CHUNK_LENGTH_MAX, Chunk, ChunkIter, DATA_HEADER_BYTES, Data, DataHeader,
     Part, TOTAL_LENGTH_BYTES,
 };
 pub use error::DecodeError;
 pub use header::{
-    Body, CLUSTER_AT, HEADER_BYTES, Header, HeaderTemplate, Hop, Kind, Packet, TAG_BYTES, VERSION,
-    cluster_number,
+    Body, CHECKSUM_AT, CLUSTER_AT, FLAGS_AT, HEADER_BYTES, HOP_AT, Header, HeaderTemplate, Hop, Kind,
+    Packet, SEALED, TAG_BYTES, VERSION, cluster_number,
 };
 pub use id::{
     ChannelId, GroupId, Incarnation, MemberIndex, NodeId, Origin, RegionId, StreamId, ViewNumber,

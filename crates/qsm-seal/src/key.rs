@@ -1,0 +1,285 @@
+//! The key that all members of a cluster have, and its text.
+
+use core::fmt;
+use core::str::FromStr;
+
+use aws_lc_rs::aead::{self, AES_256_GCM, CHACHA20_POLY1305};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use aws_lc_rs::rand;
+use zeroize::Zeroize;
+
+/// Bytes of the secret, and of all keys that are derived from it.
+pub(crate) const SECRET_BYTES: usize = 32;
+/// Word that the text of a key begins with: nothing else is taken for one.
+const MARK: &str = "qsm-key-1";
+/// Separates this use of HKDF from any other of the same secret.
+const SALT: &[u8] = b"quicksilver cluster key 1";
+
+/// The algorithm that protects packets; all members of a cluster use the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Cipher {
+    /// AES-256 in Galois/counter mode: the fastest where processors have instructions for AES, as nearly all have.
+    #[default]
+    Aes256Gcm,
+    /// `ChaCha20` with Poly1305 (RFC 8439): some three times as fast where they have none.
+    ChaCha20Poly1305,
+}
+
+impl Cipher {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Aes256Gcm, Self::ChaCha20Poly1305];
+
+    /// Its name in key files and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aes256Gcm => "aes-256-gcm",
+            Self::ChaCha20Poly1305 => "chacha20-poly1305",
+        }
+    }
+
+    pub(crate) fn algorithm(self) -> &'static aead::Algorithm {
+        match self {
+            Self::Aes256Gcm => &AES_256_GCM,
+            Self::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+        }
+    }
+}
+
+impl fmt::Display for Cipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Number by which packets name the key that protects them: the same for all who have the key, and nothing about
+/// the key follows from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeyId(pub u32);
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+/// The secret of a cluster, wiped from memory when it is dropped. Its text is that of a key file: three words, the
+/// mark, the cipher and the secret in hexadecimal digits.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClusterKey {
+    cipher: Cipher,
+    secret: [u8; SECRET_BYTES],
+}
+
+impl ClusterKey {
+    /// A new key, drawn by the system's generator.
+    ///
+    /// # Errors
+    /// [`KeyError::Random`]: the system has no random numbers.
+    pub fn generate(cipher: Cipher) -> Result<Self, KeyError> {
+        let mut secret = [0; SECRET_BYTES];
+        rand::fill(&mut secret).map_err(|_| KeyError::Random)?;
+        Ok(Self { cipher, secret })
+    }
+
+    /// The algorithm it is for.
+    #[must_use]
+    pub fn cipher(&self) -> Cipher {
+        self.cipher
+    }
+
+    /// The text of its file, a line. It is the secret itself.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let digits: String = self.secret.iter().flat_map(|byte| hex(*byte)).collect();
+        format!("{MARK} {} {digits}\n", self.cipher)
+    }
+
+    /// Number by which packets name it.
+    #[must_use]
+    pub fn id(&self) -> KeyId {
+        let mut id = [0; 4];
+        self.derive(&[b"id"], &mut id);
+        KeyId(u32::from_le_bytes(id))
+    }
+
+    /// Derives bytes for a use and a maker (HKDF, RFC 5869).
+    pub(crate) fn derive(&self, info: &[&[u8]], out: &mut [u8]) {
+        expand(&self.extract(), info, out);
+    }
+
+    /// What keys are derived from, once for all of them.
+    pub(crate) fn extract(&self) -> Prk {
+        Salt::new(HKDF_SHA256, SALT).extract(&self.secret)
+    }
+}
+
+/// Derives bytes of a secret that has been extracted.
+pub(crate) fn expand(secret: &Prk, info: &[&[u8]], out: &mut [u8]) {
+    // Fails for more than 255 hashes of bytes alone.
+    if let Ok(key) = secret.expand(info, Length(out.len())) {
+        let _ = key.fill(out);
+    }
+}
+
+struct Length(usize);
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+impl FromStr for ClusterKey {
+    type Err = KeyError;
+
+    /// Reads the text of a key file. Lines that begin with `#` say nothing.
+    fn from_str(text: &str) -> Result<Self, KeyError> {
+        let lines = text.lines().map(str::trim);
+        let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let line = lines.next().ok_or(KeyError::Empty)?;
+        if lines.next().is_some() {
+            return Err(KeyError::Several);
+        }
+        let mut words = line.split_whitespace();
+        if words.next() != Some(MARK) {
+            return Err(KeyError::NoKey);
+        }
+        let name = words.next().unwrap_or_default();
+        let cipher = Cipher::ALL.into_iter().find(|cipher| cipher.name() == name);
+        let cipher = cipher.ok_or_else(|| KeyError::Cipher(name.chars().take(40).collect()))?;
+        let digits = words.next().unwrap_or_default();
+        let secret = from_hex(digits).ok_or(KeyError::Secret)?;
+        match words.next() {
+            None => Ok(Self { cipher, secret }),
+            Some(_) => Err(KeyError::Secret),
+        }
+    }
+}
+
+impl Drop for ClusterKey {
+    fn drop(&mut self) {
+        self.secret.zeroize();
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for ClusterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ClusterKey({}, {})", self.cipher, self.id())
+    }
+}
+
+/// Why a text is no key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// There is nothing in it.
+    Empty,
+    /// It does not begin as keys do.
+    NoKey,
+    /// There is more than one key in it.
+    Several,
+    /// A cipher of this name is not known.
+    Cipher(String),
+    /// What follows the cipher is not 64 hexadecimal digits.
+    Secret,
+    /// The system has no random numbers.
+    Random,
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("it is empty"),
+            Self::NoKey => write!(f, "it does not begin with \"{MARK}\""),
+            Self::Several => f.write_str("it has more than one line with a key"),
+            Self::Cipher(name) => {
+                write!(f, "{name:?} is no cipher; there are {}", ciphers())
+            }
+            Self::Secret => f.write_str("the cipher is not followed by 64 hexadecimal digits"),
+            Self::Random => f.write_str("the system gives no random numbers"),
+        }
+    }
+}
+
+impl core::error::Error for KeyError {}
+
+fn ciphers() -> String {
+    Cipher::ALL.map(Cipher::name).join(" and ")
+}
+
+fn hex(byte: u8) -> [char; 2] {
+    [byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap_or_default())
+}
+
+fn from_hex(digits: &str) -> Option<[u8; SECRET_BYTES]> {
+    let digits = digits.as_bytes();
+    let mut secret = [0; SECRET_BYTES];
+    if digits.len() != 2 * SECRET_BYTES {
+        return None;
+    }
+    for (byte, pair) in secret.iter_mut().zip(digits.chunks_exact(2)) {
+        let [high, low] = [pair[0], pair[1]].map(|digit| char::from(digit).to_digit(16));
+        *byte = u8::try_from(high? << 4 | low?).ok()?;
+    }
+    Some(secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_back_from_its_text() {
+        for cipher in Cipher::ALL {
+            let key = ClusterKey::generate(cipher).unwrap();
+            assert_eq!(key.to_text().parse::<ClusterKey>().unwrap(), key);
+            let commented = format!("# of the test cluster\n\n{}", key.to_text());
+            assert_eq!(commented.parse::<ClusterKey>().unwrap(), key);
+        }
+    }
+
+    #[test]
+    fn two_keys_differ_and_so_do_their_numbers() {
+        let [one, other] = [(); 2].map(|()| ClusterKey::generate(Cipher::default()).unwrap());
+        assert_ne!(one, other);
+        assert_ne!(one.id(), other.id());
+        assert_eq!(one.id(), one.clone().id());
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused_with_the_reason() {
+        let digits = "0".repeat(64);
+        for (text, error) in [
+            (String::new(), KeyError::Empty),
+            ("# nothing\n".into(), KeyError::Empty),
+            (format!("ssh-rsa {digits}"), KeyError::NoKey),
+            (
+                format!("{MARK} rot13 {digits}"),
+                KeyError::Cipher("rot13".into()),
+            ),
+            (format!("{MARK} aes-256-gcm"), KeyError::Secret),
+            (format!("{MARK} aes-256-gcm {}", &digits[1..]), KeyError::Secret),
+            (format!("{MARK} aes-256-gcm {digits}0"), KeyError::Secret),
+            (format!("{MARK} aes-256-gcm g{}", &digits[1..]), KeyError::Secret),
+            (format!("{MARK} aes-256-gcm {digits} x"), KeyError::Secret),
+            (
+                format!("{MARK} aes-256-gcm {digits}\n{MARK} aes-256-gcm {digits}"),
+                KeyError::Several,
+            ),
+        ] {
+            assert_eq!(text.parse::<ClusterKey>(), Err(error), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_sees_the_secret_by_printing_a_key() {
+        let key = ClusterKey::generate(Cipher::default()).unwrap();
+        let text = key.to_text();
+        let digits = text.split_whitespace().last().unwrap();
+        let printed = format!("{key:?}");
+        assert!((0..digits.len() - 8).all(|at| !printed.contains(&digits[at..at + 8])));
+    }
+}

@@ -1,0 +1,47 @@
+//! Protection of a cluster's packets: who has the cluster's key reads and writes them, and nobody
+//! else (algorithms of RFC 5116, 5869, 8439; nonces by sender as in RFC 6054).
+//!
+//! ```text
+//!  key file ──► ClusterKey ──► for each maker, by HKDF: a key for data, a key for control
+//!                                        │
+//!  datagram ── Sealer::seal ──► sealed bytes ── network ──► Opener::open ──► datagram, in place
+//! ```
+//!
+//! A packet's header stays readable, and nobody can change it: it is authenticated with the rest. The hop, which
+//! changes on the way, is not. The nonce of a data packet is its channel and number, which never repeat in a life
+//! of its maker; so whoever repairs it makes the same bytes again, without having kept them. Other packets carry a
+//! counter, and one that comes twice is dropped.
+//!
+//! This crate knows bytes and keys: no socket, no clock, no file.
+//!
+//! ```
+//! use qsm_seal::{Cipher, ClusterKey, Opener, Sealer};
+//! use qsm_wire::{Header, Incarnation, NodeId, Origin, ChannelId, StreamQuery, seal, Coverage};
+//!
+//! let key = ClusterKey::generate(Cipher::Aes256Gcm)?;
+//! let origin = Origin { node: NodeId(7), incarnation: Incarnation(1) };
+//! let mut packet = Vec::new();
+//! let header = Header { origin, ..Header::default() };
+//! StreamQuery { channel: ChannelId(3), stream: origin }.encode(&header, &mut packet);
+//! seal(&mut packet, Coverage::Head);
+//!
+//! let mut sealed = Vec::new();
+//! Sealer::new(&key).seal(&packet, &mut sealed)?;
+//! let mut opener = Opener::new(&key);
+//! let length = opener.open(&mut sealed)?;
+//! assert_eq!(sealed[..length], packet);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod key;
+mod layout;
+mod maker;
+mod open;
+mod seal;
+mod window;
+
+pub use key::{Cipher, ClusterKey, KeyError, KeyId};
+pub use open::{OpenError, Opener};
+pub use seal::{SealError, Sealer};
