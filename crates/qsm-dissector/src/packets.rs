@@ -4,7 +4,7 @@ use qsm_wire::{Heartbeat, Kind, Marks, Numbers, Ranges, Request, Summary, Token}
 
 use crate::format::{Field, PacketFormat, Shape, counted, flag, named, origin, u8, u16, u32, u64};
 use crate::messages::{
-    ADDRESS, FROM_SERVICE, GROUP_ROWS, LIST, NODE_ROWS, REGION_ROWS, SECOND_GIVEN, SPEAKER, TERM,
+    ADDRESS, ASKER, FROM_SERVICE, GROUP_ROWS, LIST, NODE_ROWS, REGION_ROWS, SECOND_GIVEN, SPEAKER, TERM,
     TO_SERVICE,
 };
 
@@ -417,9 +417,9 @@ pub const PACKETS: &[PacketFormat] = &[
         &[
             REGION,
             SPEAKER.brief(),
+            ASKER.brief(),
             REACH_NONCE,
             named("hearing", HEARING, "how the asker hears the speaker").brief(),
-            flag("relayed", "a member has passed the question on"),
         ],
     ),
     packet(

@@ -1,6 +1,7 @@
 //! Counters of a port. They only grow, and wrap never in practice (64 bits).
 
 use crate::error::SendFailure;
+use crate::guard::Refusal;
 
 qsm_metrics::metrics! {
     /// Counters of one port since it was opened.
@@ -14,6 +15,23 @@ qsm_metrics::metrics! {
         sent: group(SendCounters),
         /// Faults injected on purpose.
         faults: group(FaultCounters),
+        /// Datagrams that were not let in, where packets are protected by a key.
+        refused: group(RefusalCounters),
+    }
+}
+
+qsm_metrics::metrics! {
+    /// Counters of datagrams that a key did not open.
+    #[derive(Copy)]
+    pub struct RefusalCounters of "refusal" {
+        /// Datagrams refused because no key protects them.
+        plain: counter(datagrams),
+        /// Datagrams refused because another key protects them.
+        other_key: counter(datagrams),
+        /// Datagrams refused because they were not made with the key, or have changed on their way.
+        forged: counter(datagrams),
+        /// Datagrams refused because they have come before: sent again by somebody, or twice by the network.
+        replayed: counter(datagrams),
     }
 }
 
@@ -103,6 +121,18 @@ impl SendErrorCounters {
             SendFailure::Refused => &mut self.refused,
             SendFailure::TooLarge => &mut self.too_large,
             SendFailure::Unreachable => &mut self.unreachable,
+        };
+        *count += 1;
+    }
+}
+
+impl RefusalCounters {
+    pub(crate) fn count(&mut self, why: Refusal) {
+        let count = match why {
+            Refusal::Plain => &mut self.plain,
+            Refusal::OtherKey => &mut self.other_key,
+            Refusal::Forged => &mut self.forged,
+            Refusal::Replayed => &mut self.replayed,
         };
         *count += 1;
     }

@@ -358,6 +358,17 @@ impl SendError {
             Self::OtherFamily { .. } | Self::SegmentSize { .. } => Sent::default(),
         }
     }
+
+    /// The same about a train of so many bytes that had grown before it was sent, and that others went before.
+    pub(crate) fn after(mut self, before: Sent, plain_bytes: usize, segment_bytes: usize) -> Self {
+        if let Self::Failed { sent, .. } | Self::WouldBlock { sent } = &mut self {
+            let whole = sent.datagrams.saturating_mul(segment_bytes);
+            sent.bytes = before.bytes + whole.min(plain_bytes);
+            sent.datagrams += before.datagrams;
+            sent.calls += before.calls;
+        }
+        self
+    }
 }
 
 impl fmt::Display for SendError {

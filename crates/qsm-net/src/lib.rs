@@ -57,6 +57,7 @@ mod copier;
 mod counters;
 mod error;
 mod fault;
+mod guard;
 mod icmp;
 mod interface;
 mod local;
@@ -86,9 +87,12 @@ pub use config::{
     Offload, PortConfig, RECEIVE_BUFFER_DEFAULT_BYTES, SEND_BUFFER_DEFAULT_BYTES, TTL_DEFAULT,
 };
 pub use copier::Cloning;
-pub use counters::{FaultCounters, PortCounters, ReceiveCounters, SendCounters, SendErrorCounters};
+pub use counters::{
+    FaultCounters, PortCounters, ReceiveCounters, RefusalCounters, SendCounters, SendErrorCounters,
+};
 pub use error::{GROUPS_MAX, PortError, SendError, SendFailure, Sent};
 pub use fault::FaultConfig;
+pub use guard::{Guard, Refusal, Refused};
 pub use interface::{Interface, InterfaceError, choose_interface, interfaces};
 pub use local::{LocalListener, LocalSocket, Peer, effective_user};
 pub use packet_socket::Mark;

@@ -15,6 +15,7 @@ use crate::copier::{Cloning, Copier};
 use crate::counters::PortCounters;
 use crate::error::{GROUPS_MAX, PortError, SendError, Sent};
 use crate::fault::Injector;
+use crate::guard::Guarded;
 use crate::icmp::{self, Refusals};
 use crate::poller::{Poller, Ready, Sleeper};
 use crate::receive::{BATCH, Datagram, Datagrams, Place, Ring};
@@ -53,6 +54,8 @@ pub struct Port {
     copier: Option<Copier>,
     cloning: Cloning,
     injector: Option<Injector>,
+    /// What was opened of the last batch, where a guard opens.
+    opened: Option<Vec<Place>>,
     busy_poll: Option<BusyPoll>,
     /// Word of the kernel about interfaces, if it can be had.
     changes: Option<Changes>,
@@ -94,6 +97,7 @@ impl Port {
             copier: None,
             cloning: Cloning::NotAsked,
             injector: config.fault.map(Injector::new),
+            opened: None,
             busy_poll,
             changes: None,
             changed: false,
@@ -265,8 +269,35 @@ impl Port {
     /// The datagrams of the last batch, after injected faults.
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
-        self.ring
-            .datagrams(self.injector.as_ref().map(Injector::order))
+        let injected = self.injector.as_ref().map(Injector::order);
+        self.ring.datagrams(self.opened.as_deref().or(injected))
+    }
+
+    /// Opens the datagrams of the last batch; those that are refused are no part of it any more.
+    pub(crate) fn open_batch(&mut self, guard: &mut Guarded) {
+        let mut opened = self.opened.take().unwrap_or_default();
+        opened.clear();
+        match &self.injector {
+            Some(injector) => opened.extend(injector.order()),
+            None => opened.extend(self.ring.places()),
+        }
+        let counters = &mut self.counters.refused;
+        let (mut kept, mut last) = (0, None);
+        for at in 0..opened.len() {
+            let place = opened[at];
+            // What was made twice on purpose is one datagram.
+            let open = match last {
+                Some((before, open)) if before == place => open,
+                _ => self.ring.open(place, guard, counters),
+            };
+            last = Some((place, open));
+            if let Some(open) = open {
+                opened[kept] = open;
+                kept += 1;
+            }
+        }
+        opened.truncate(kept);
+        self.opened = Some(opened);
     }
 
     /// A datagram of a batch that is not forgotten.

@@ -17,6 +17,7 @@ use crate::arrivals::{Arrivals, Gathered};
 use crate::config::PortConfig;
 use crate::counters::PortCounters;
 use crate::error::{PortError, SendError, Sent};
+use crate::guard::{Guard, Guarded, Refused};
 use crate::paths::{Paths, Way};
 use crate::poller::{Ready, Sleeper};
 use crate::port::Port;
@@ -29,6 +30,7 @@ use crate::waker::Waker;
 pub struct Ports {
     first: Port,
     second: Option<Box<Second>>,
+    guard: Option<Guarded>,
     arrivals: Arrivals,
 }
 
@@ -69,8 +71,19 @@ impl Ports {
         Ok(Self {
             first,
             second,
+            guard: None,
             arrivals: Arrivals::default(),
         })
+    }
+
+    /// From now on everything is sealed before it leaves, and opened before anybody sees it.
+    pub fn protect(&mut self, guard: Box<dyn Guard>) {
+        self.guard = Some(Guarded::new(guard));
+    }
+
+    /// The latest datagram that the guard has refused since this was asked for, but for those that came twice.
+    pub fn take_refused(&mut self) -> Option<Refused> {
+        self.guard.as_mut()?.take_refused()
     }
 
     /// Whoever is at the address `first` is at `second` as well: what is sent to the one goes to the other by the second
@@ -173,6 +186,19 @@ impl Ports {
         self.receive_more()
     }
 
+    /// As [`Port::receive_more`], opened.
+    fn receive_more(&mut self) -> io::Result<usize> {
+        let count = self.receive_batch()?;
+        let Some(guard) = self.guard.as_mut().filter(|_| count > 0) else {
+            return Ok(count);
+        };
+        match &mut self.second {
+            Some(second) if second.current => second.port.open_batch(guard),
+            _ => self.first.open_batch(guard),
+        }
+        Ok(count)
+    }
+
     /// Receives until nothing is known to wait, the port has no room, or there are `bytes_max`, and yields all of it by
     /// class: the lowest first (one of [`CLASSES`](crate::CLASSES)), those of one class as they came. So what comes alone
     /// is handled at once. Forgets what was received before.
@@ -210,7 +236,7 @@ impl Ports {
     }
 
     /// As [`Port::receive_more`], from the networks in turn.
-    fn receive_more(&mut self) -> io::Result<usize> {
+    fn receive_batch(&mut self) -> io::Result<usize> {
         let Some(second) = &mut self.second else {
             return self.first.receive_more();
         };
@@ -263,6 +289,22 @@ impl Ports {
         bytes: &[u8],
         segment_bytes: usize,
     ) -> Result<Sent, SendError> {
+        let Some(mut guard) = self.guard.take() else {
+            return self.send_bytes(to, bytes, segment_bytes);
+        };
+        let sent = guard.send(bytes, segment_bytes, |sealed, segment_bytes| {
+            self.send_bytes(to, sealed, segment_bytes)
+        });
+        self.guard = Some(guard);
+        sent
+    }
+
+    fn send_bytes(
+        &mut self,
+        to: SocketAddr,
+        bytes: &[u8],
+        segment_bytes: usize,
+    ) -> Result<Sent, SendError> {
         let Some(second) = &mut self.second else {
             return self.first.send(to, bytes, segment_bytes);
         };
@@ -302,7 +344,13 @@ impl Ports {
     ) -> Result<usize, SendError> {
         let all = left.len();
         if self.second.is_none() {
-            self.first.clone_copies(left, bytes, segment_bytes);
+            let sealed = match &mut self.guard {
+                Some(guard) => guard.sealed(bytes, segment_bytes),
+                None => Some((bytes, segment_bytes)),
+            };
+            if let Some((bytes, segment_bytes)) = sealed {
+                self.first.clone_copies(left, bytes, segment_bytes);
+            }
         }
         let mut sent = (all - left.len()) * bytes.len();
         let mut failure = Ok(());

@@ -30,6 +30,8 @@ use std::sync::Arc;
 
 use crate::address::Raw;
 use crate::buffers::{BUFFER_BYTES, Buffers};
+use crate::counters::RefusalCounters;
+use crate::guard::Guarded;
 use crate::sys;
 
 /// Messages of all batches that are kept.
@@ -62,6 +64,8 @@ pub(crate) struct Place {
     pub(crate) slot: u16,
     /// Of the second network's port.
     pub(crate) second: bool,
+    /// Bytes at its end that it has no more since it was opened.
+    pub(crate) tail: u8,
     pub(crate) index: u32,
 }
 
@@ -71,6 +75,7 @@ impl Place {
             // Below SLOTS.
             slot: slot as u16,
             second: false,
+            tail: 0,
             index,
         }
     }
@@ -228,6 +233,24 @@ impl Ring {
         self.buffers.writable(place.slot())[at] ^= 1 << (bit % 8);
     }
 
+    /// Opens a datagram in place. Returns it as it is then, unless it is refused.
+    pub(crate) fn open(
+        &mut self,
+        place: Place,
+        guard: &mut Guarded,
+        counters: &mut RefusalCounters,
+    ) -> Option<Place> {
+        let content = &self.slots[place.slot()];
+        let start = (content.segment * place.index) as usize;
+        let length = content
+            .segment
+            .min(content.length - content.segment * place.index) as usize;
+        let datagram = &mut self.buffers.writable(place.slot())[start..start + length];
+        let left = guard.open(content.source, datagram, counters)?;
+        let tail = u8::try_from(length.checked_sub(left)?).ok()?;
+        Some(Place { tail, ..place })
+    }
+
     /// Calls sources of the last batch by other names.
     pub(crate) fn rename(&mut self, mut name: impl FnMut(SocketAddr) -> SocketAddr) {
         for slot in &mut self.slots[self.kept..self.filled] {
@@ -258,7 +281,7 @@ impl Ring {
         let slot = place.slot();
         let content = &self.slots[slot];
         let start = content.segment * place.index;
-        let end = (start + content.segment).min(content.length);
+        let end = (start + content.segment).min(content.length) - u32::from(place.tail);
         let buffer = self.buffers.buffer(slot);
         let lasting = content.count > 1 && content.length as usize >= BUFFER_BYTES / 2;
         Datagram {

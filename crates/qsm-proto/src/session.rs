@@ -31,7 +31,7 @@ mod tests;
 
 use core::time::Duration;
 
-use qsm_wire::{Frame, HEADER_BYTES, Heard, TAG_BYTES};
+use qsm_wire::{Frame, HEADER_BYTES, Heard, TAIL_BYTES};
 
 use self::incoming::IncomingFrames;
 pub use self::incoming::{ACK_DELAY, ACK_FRAMES, INBOX_MAX};
@@ -47,7 +47,7 @@ const FRAME_HEAD_BYTES: usize = 25;
 #[must_use]
 pub fn frame_bytes(datagram_bytes: usize) -> usize {
     datagram_bytes
-        .saturating_sub(HEADER_BYTES + FRAME_HEAD_BYTES + TAG_BYTES)
+        .saturating_sub(HEADER_BYTES + FRAME_HEAD_BYTES + TAIL_BYTES)
         .max(64)
 }
 

@@ -100,7 +100,7 @@ impl ClusterKey {
     #[must_use]
     pub fn id(&self) -> KeyId {
         let mut id = [0; 4];
-        self.derive(&[b"id"], &mut id);
+        self.derive(&[b"id", self.cipher.name().as_bytes()], &mut id);
         KeyId(u32::from_le_bytes(id))
     }
 
@@ -261,9 +261,15 @@ mod tests {
                 KeyError::Cipher("rot13".into()),
             ),
             (format!("{MARK} aes-256-gcm"), KeyError::Secret),
-            (format!("{MARK} aes-256-gcm {}", &digits[1..]), KeyError::Secret),
+            (
+                format!("{MARK} aes-256-gcm {}", &digits[1..]),
+                KeyError::Secret,
+            ),
             (format!("{MARK} aes-256-gcm {digits}0"), KeyError::Secret),
-            (format!("{MARK} aes-256-gcm g{}", &digits[1..]), KeyError::Secret),
+            (
+                format!("{MARK} aes-256-gcm g{}", &digits[1..]),
+                KeyError::Secret,
+            ),
             (format!("{MARK} aes-256-gcm {digits} x"), KeyError::Secret),
             (
                 format!("{MARK} aes-256-gcm {digits}\n{MARK} aes-256-gcm {digits}"),

@@ -6,10 +6,10 @@
 //! ```
 
 use aws_lc_rs::aead::{NONCE_LEN, Nonce};
-use qsm_wire::{DATA_HEADER_BYTES, HEADER_BYTES, HOP_AT, Kind, TAG_BYTES};
+use qsm_wire::{DATA_HEADER_BYTES, HEADER_BYTES, HOP_AT, Kind, TAG_BYTES, TAIL_BYTES};
 
 /// Bytes of the counter of a packet that is not data.
-pub(crate) const COUNTER_BYTES: usize = 8;
+pub(crate) const COUNTER_BYTES: usize = TAIL_BYTES - TAG_BYTES;
 
 /// What a packet's kind decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Form {
     pub(crate) fn tail_bytes(self) -> usize {
         match self {
             Self::Data => TAG_BYTES,
-            Self::Control => TAG_BYTES + COUNTER_BYTES,
+            Self::Control => TAIL_BYTES,
         }
     }
 }

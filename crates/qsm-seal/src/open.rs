@@ -3,7 +3,7 @@
 use core::fmt;
 
 use aws_lc_rs::aead::Aad;
-use qsm_wire::{Coverage, HEADER_BYTES, sealed_by, seal};
+use qsm_wire::{Coverage, HEADER_BYTES, seal, sealed_by};
 
 use crate::key::{ClusterKey, KeyId};
 use crate::layout::{COUNTER_BYTES, Form, authenticated, control_nonce, data_nonce};

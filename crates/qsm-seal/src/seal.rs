@@ -74,9 +74,9 @@ impl Sealer {
             Form::Control => control_nonce(self.counter),
         };
         let (known, length) = authenticated(head);
-        let sealed = keys
-            .of(form)
-            .seal_in_place_separate_tag(nonce, Aad::from(&known[..length]), body);
+        let sealed =
+            keys.of(form)
+                .seal_in_place_separate_tag(nonce, Aad::from(&known[..length]), body);
         let Ok(tag) = sealed else {
             out.truncate(begin);
             return Err(SealError::Refused);

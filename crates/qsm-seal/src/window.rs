@@ -68,7 +68,10 @@ mod tests {
     #[test]
     fn each_counter_is_taken_once_whatever_the_order() {
         let mut window = Window::default();
-        assert_eq!([0, 0, 2, 1, 1, 2].map(|n| take(&mut window, n)), [true, false, true, true, false, false]);
+        assert_eq!(
+            [0, 0, 2, 1, 1, 2].map(|n| take(&mut window, n)),
+            [true, false, true, true, false, false]
+        );
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use qsm_seal::{Cipher, ClusterKey, OpenError, Opener, SealError, Sealer};
 use qsm_wire::{
-    ChannelId, Coverage, DataHeader, DecodeError, HOP_AT, Header, Incarnation, NodeId, Origin, Packet,
-    StreamQuery, ViewNumber, seal,
+    ChannelId, Coverage, DataHeader, DecodeError, HOP_AT, Header, Incarnation, NodeId, Origin,
+    Packet, StreamQuery, ViewNumber, seal,
 };
 
 fn key() -> ClusterKey {
@@ -162,7 +162,10 @@ fn a_packet_of_another_key_or_of_none_is_refused_as_such() {
         Err(OpenError::OtherKey(other.id()))
     );
     assert_eq!(opened(&mut opener, &question(5)), Err(OpenError::Plain));
-    assert_eq!(opened(&mut opener, &data(5, 1, b"x")), Err(OpenError::Plain));
+    assert_eq!(
+        opened(&mut opener, &data(5, 1, b"x")),
+        Err(OpenError::Plain)
+    );
     // The same secret for another cipher is another key, whatever the packet says.
     let chacha = key_of(Cipher::ChaCha20Poly1305, 'a');
     let mut posed = sealed(&mut Sealer::new(&chacha), &question(5));

@@ -6,12 +6,14 @@ use crate::{
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
-pub const VERSION: u8 = 9;
+pub const VERSION: u8 = 10;
 /// Bytes of the header that every datagram begins with.
 pub const HEADER_BYTES: usize = 24;
 /// Bytes at the end of a datagram that a protected packet uses for its authentication tag.
 /// Senders leave them free in every packet, so that protection never changes the packet size.
 pub const TAG_BYTES: usize = 16;
+/// The same of packets that are not data, which carry a counter as well.
+pub const TAIL_BYTES: usize = TAG_BYTES + 8;
 
 /// Flag: the checksum covers the whole datagram.
 pub(crate) const WHOLE: u8 = 1;

@@ -1,6 +1,6 @@
 use crate::membership::QueryKind;
 use crate::raw::Reader;
-use crate::{DecodeError, Header, Kind, TAG_BYTES};
+use crate::{DecodeError, Header, Kind, TAIL_BYTES};
 
 /// The numbers of a session frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl ListQuery {
     /// The padding with which a reply may fill a datagram of this length.
     #[must_use]
     pub fn padding_for(datagram_bytes: usize) -> u16 {
-        let full = datagram_bytes.saturating_sub(TAG_BYTES);
+        let full = datagram_bytes.saturating_sub(TAIL_BYTES);
         let padding = full
             .div_ceil(LIST_AMPLIFICATION_MAX)
             .saturating_sub(Self::BYTES);
@@ -217,7 +217,7 @@ impl<'a> ListReply<'a> {
     /// Bytes of content that the reply to this question may have, in datagrams of this length.
     #[must_use]
     pub fn room(query: &ListQuery, datagram_bytes: usize) -> usize {
-        let full = datagram_bytes.saturating_sub(TAG_BYTES);
+        let full = datagram_bytes.saturating_sub(TAIL_BYTES);
         full.min(LIST_AMPLIFICATION_MAX * query.datagram_bytes())
             .saturating_sub(Self::BYTES)
     }

@@ -172,14 +172,14 @@ impl Hearing {
 pub struct Reach {
     /// The region whose address is in question.
     pub region: RegionId,
-    /// The node that is asked. A member that is not this one passes the question on.
+    /// The node that is asked. A member that is not this one passes the question on, once, in its own name.
     pub speaker: Origin,
+    /// The member that asks; where it is not who has sent this, that one has passed it on.
+    pub asker: Origin,
     /// Ties the answer to the question; ascending.
     pub nonce: u32,
     /// The asker's hearing.
     pub hearing: Hearing,
-    /// A member has passed it on: it is passed on once.
-    pub relayed: bool,
 }
 
 impl Reach {
@@ -187,9 +187,9 @@ impl Reach {
         Ok(Self {
             region: RegionId(reader.u32()?),
             speaker: reader.origin()?,
+            asker: reader.origin()?,
             nonce: reader.u32()?,
             hearing: Hearing::from_wire(reader.u8()?)?,
-            relayed: flag(reader.u8()?)?,
         })
     }
 
@@ -198,9 +198,9 @@ impl Reach {
         header.encode(Kind::Reach, out);
         out.extend_from_slice(&self.region.0.to_le_bytes());
         put_origin(out, self.speaker);
+        put_origin(out, self.asker);
         out.extend_from_slice(&self.nonce.to_le_bytes());
         out.push(self.hearing as u8);
-        out.push(u8::from(self.relayed));
     }
 }
 

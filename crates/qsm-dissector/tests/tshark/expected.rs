@@ -150,9 +150,9 @@ fn of_body(sheet: &mut Sheet, body: &Body<'_>) {
         Body::Reach(reach) => {
             sheet.put("region", reach.region);
             sheet.origin("speaker", reach.speaker);
+            sheet.origin("asker", reach.asker);
             sheet.put("reach.nonce", format!("{:#010x}", reach.nonce));
             sheet.put("hearing", reach.hearing as u8);
-            sheet.flag("relayed", reach.relayed);
         }
         Body::ReachReply(reply) => {
             sheet.put("region", reply.region);

@@ -15,7 +15,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use qsm_wire::{CatchUp, Origin, Summary, SummarySlot, TAG_BYTES};
+use qsm_wire::{CatchUp, Origin, Summary, SummarySlot, TAIL_BYTES};
 
 use super::{Region, RegionCx};
 use crate::receive::{ReceiveStream, StreamMarks};
@@ -395,7 +395,7 @@ impl RegionCx<'_> {
         let slots: Vec<SummarySlot> = extents
             .map(|(origin, cutoff)| region.slot(origin, cutoff))
             .collect();
-        let room = self.node.config.datagram_bytes.saturating_sub(TAG_BYTES);
+        let room = self.node.config.datagram_bytes.saturating_sub(TAIL_BYTES);
         let slots_max = Summary::slots_within(room);
         let (header, to) = (self.node.header(), Destination::Node(asker.address));
         // An answer without streams is one, too.

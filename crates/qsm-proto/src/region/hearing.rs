@@ -530,9 +530,9 @@ impl RegionCx<'_> {
         let question = Reach {
             region: self.region.id(),
             speaker,
+            asker: self.node.origin,
             nonce,
             hearing,
-            relayed: false,
         };
         let header = self.node.header();
         self.node.stats.reach_asked += 1;
@@ -544,13 +544,17 @@ impl RegionCx<'_> {
 
     /// Answers a member that asks whether this node's multicast reaches it; passes on what is meant
     /// for another one.
-    pub(crate) fn take_reach(&mut self, asker: Origin, question: &Reach) {
-        if !self.region.history.lives(asker) {
+    pub(crate) fn take_reach(&mut self, from: Origin, question: &Reach) {
+        let asker = question.asker;
+        if !self.region.history.lives(asker) || !self.region.history.lives(from) {
             self.node.stats.discard_stranger += 1;
             return;
         }
         if question.speaker != self.node.origin {
-            self.relay(asker, question);
+            // It is passed on once.
+            if from == asker {
+                self.relay(question);
+            }
             return;
         }
         let view = self.region.history.newest();
@@ -595,19 +599,11 @@ impl RegionCx<'_> {
             .push(Reason::Status, to, |out| reply.encode(&header, out));
     }
 
-    fn relay(&mut self, asker: Origin, question: &Reach) {
+    fn relay(&mut self, question: &Reach) {
         let Some(to) = self.region.address_of(question.speaker) else {
             return;
         };
-        if question.relayed {
-            return;
-        }
-        let mut header = self.node.header();
-        header.origin = asker;
-        let question = Reach {
-            relayed: true,
-            ..*question
-        };
+        let header = self.node.header();
         let to = Destination::Node(to);
         self.node
             .outbox

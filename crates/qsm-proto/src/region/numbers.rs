@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use qsm_wire::{GroupId, GroupNumbers, Numbers, NumbersQuery, Origin, RegionId, TAG_BYTES};
+use qsm_wire::{GroupId, GroupNumbers, Numbers, NumbersQuery, Origin, RegionId, TAIL_BYTES};
 
 use super::{Region, RegionCx, RegionSet};
 use crate::node::NodeState;
@@ -177,7 +177,7 @@ impl RegionSet {
             // An answer would leave them out, as if nothing of them were missing.
             return;
         }
-        let room = node.config.datagram_bytes.saturating_sub(TAG_BYTES);
+        let room = node.config.datagram_bytes.saturating_sub(TAIL_BYTES);
         let most = Numbers::groups_within(room);
         let Some(answer) = region.answer_numbers(asker, query, &self.routes, most) else {
             node.stats.discard_stranger += 1;

@@ -64,7 +64,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use qsm_wire::{
-    Ack, Header, HeaderTemplate, MemberIndex, Origin, SeqRange, Summary, TAG_BYTES, Token, TokenAck,
+    Ack, Header, HeaderTemplate, MemberIndex, Origin, SeqRange, Summary, TAIL_BYTES, Token, TokenAck,
 };
 
 use crate::stats::RingStats;
@@ -264,7 +264,7 @@ impl RingConfig {
     }
 
     fn limit_bytes(&self) -> usize {
-        self.datagram_bytes.saturating_sub(TAG_BYTES)
+        self.datagram_bytes.saturating_sub(TAIL_BYTES)
     }
 }
 

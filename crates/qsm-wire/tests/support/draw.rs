@@ -119,9 +119,9 @@ fn membership(dice: &mut Dice, kind: Kind) -> Owned {
         Kind::Reach => Owned::Reach(Reach {
             region: RegionId(dice.u32()),
             speaker: origin(dice),
+            asker: origin(dice),
             nonce: dice.u32(),
             hearing: [Hearing::Unsure, Hearing::Deaf, Hearing::Hears][dice.below(3)],
-            relayed: dice.flag(),
         }),
         Kind::ReachReply => Owned::ReachReply(ReachReply {
             region: RegionId(dice.u32()),
