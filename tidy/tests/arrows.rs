@@ -17,6 +17,8 @@ const ARROWS: [(&str, &[&str]); 32] = [
     ("qsm-dissector", &["qsm-wire"]),
     ("qsm-proto", &["qsm-wire"]),
     ("qsm-record", &["qsm-wire", "qsm-proto"]),
+    // Keys and ciphers are at the sockets alone.
+    ("qsm-seal", &["qsm-wire"]),
     ("qsm-plan", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto", "qsm-plan"]),
     // Under the unit tests of the crates above it, and under the simulator.
@@ -41,6 +43,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
             "qsm-record",
             "qsm-gms",
             "qsm-net",
+            "qsm-seal",
         ],
     ),
     // Errors of the lab are failures of commands.

@@ -39,6 +39,7 @@ const LARGEST: [(&str, usize); 28] = [
     ("qsm-proto", 7),
     ("qsm-python", 0),
     ("qsm-record", 0),
+    ("qsm-seal", 0),
     ("qsm-sim", 5),
     ("qsm-testnet", 0),
     ("qsm-wire", 6),

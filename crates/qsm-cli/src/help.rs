@@ -48,6 +48,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm explain", &[0, 1, 2]),
     ("qsm gms", &[0, 1, 2, 5, 130]),
     ("qsm groups", &[0, 1, 2, 3]),
+    ("qsm keygen", &[0, 1, 2]),
     ("qsm lab", &[0, 1, 2, 130]),
     ("qsm lab reap", &[0, 1, 2]),
     ("qsm latency", &[0, 1, 2, 130]),

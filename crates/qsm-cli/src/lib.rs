@@ -57,6 +57,7 @@ use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::engine::{self, EngineArgs};
 use crate::commands::explain::{self, ExplainArgs};
 use crate::commands::gms::{self, GmsArgs};
+use crate::commands::keygen::{self, KeygenArgs};
 use crate::commands::lab::{self, LabArgs};
 use crate::commands::list::{ListArgs, groups, nodes, regions};
 use crate::commands::plan::{self, PlanArgs};
@@ -103,6 +104,8 @@ enum Command {
     Dash(DashArgs),
     /// Ask the nodes of this host where a group's messages go, or what they lose, and why
     Explain(ExplainArgs),
+    /// Make the key of a cluster, which protects its packets
+    Keygen(KeygenArgs),
     /// Plan regions, channels and paths for subscriptions in a file
     Plan(PlanArgs),
     /// Calculate buffers, latency, interrupts, batching, retention and repair
@@ -231,6 +234,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(args),
         Command::Capture(args) => capture::run(args),
         Command::Dissector(_) => dissector::run(),
+        Command::Keygen(args) => keygen::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Bench(args) => qsm_measure::run(args),
         Command::Latency(args) => qsm_measure::run_latency(args),

@@ -23,7 +23,7 @@ const COMMANDS: [&str; 10] = [
 ];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "clone-copies",
     "cluster",
     "cores",
@@ -34,6 +34,7 @@ const KEYS: [&str; 21] = [
     "hints",
     "interface",
     "ipv6",
+    "key",
     "multicast",
     "name",
     "no-embedded-gms",

@@ -27,6 +27,7 @@ use Fate::{Ends, NotHere, Publishes, Stays};
 
 const SUBSCRIBED: &str = "subscribed to";
 const BENCH: &str = "tests/bench.rs runs this benchmark with shorter phases and options of its own";
+const KEYED: &str = "tests/keys.rs runs it, with a file and a cluster of its own";
 const PIN: &str = "it takes CPUs 0 to 3; tests/engine.rs runs it with those that are there";
 const HOSTS: &str = "tests/hosts.rs runs it, on hosts of a lab";
 const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
@@ -97,6 +98,17 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "guides/several-cores.md",
         "qsm engine --at /tmp/qsm --cores 4 --pin 0,1,2,3",
         NotHere(PIN),
+    ),
+    ("operate/keys.md", "qsm keygen cluster.key", NotHere(KEYED)),
+    (
+        "operate/keys.md",
+        "qsm gms --key cluster.key",
+        NotHere(KEYED),
+    ),
+    (
+        "operate/keys.md",
+        "QSM_KEY=cluster.key qsm sub news",
+        NotHere(KEYED),
     ),
     (
         "operate/networks.md",

@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 40] = [
+pub const EVENTS: [&str; 41] = [
     "address-lost",
     "admitted",
     "alone",
@@ -64,6 +64,7 @@ pub const EVENTS: [&str; 40] = [
     "service-lost",
     "service-not-embedded",
     "service-yielded",
+    "stranger",
     "subscribed",
     "unconfirmed",
     "unserved",

@@ -340,6 +340,7 @@ fn name_of(event: &Event) -> &'static str {
         Event::Away { .. } => "away",
         Event::Back { .. } => "back",
         Event::Damaged(_) => "damaged",
+        Event::Stranger(_) => "stranger",
         Event::Deaf(_) | Event::Hears(_) => "reach",
         Event::Dropped { .. } => "events-dropped",
         Event::Excluded => "excluded",
@@ -396,6 +397,7 @@ fn describe(event: &Event, names: &Names) -> Option<(bool, String)> {
             ))
         }
         Event::Damaged(_) => trouble(format!("DAMAGED: {event}")),
+        Event::Stranger(_) => trouble(format!("STRANGER: {event}")),
         Event::RecordingStopped { .. } => {
             trouble(format!("NOT RECORDED: {}", printable(&event.to_string())))
         }

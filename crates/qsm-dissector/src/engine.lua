@@ -125,6 +125,7 @@ local ERRORS = {
   bad_length = "length field out of bounds",
   bad_range = "empty or overflowing range",
   bad_text = "text is not UTF-8",
+  sealed = "protected by a key",
   bad_value = "field value out of bounds",
   trailing_bytes = "bytes after the end of the message",
   truncated = "packet ends too early",
@@ -790,6 +791,9 @@ local function read_packet(reader, tree, packet)
   packet.maker = origin_text(values["node"], values["incarnation"])
   if tree then
     tree:append_text(" " .. format.name .. " by " .. packet.maker)
+  end
+  if values["flags"] == SEALED then
+    refuse("sealed", FIELDS["flags"])
   end
   packet.bytes = reader.to - start
   read_fields(format.fields, reader, tree, values)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use qsm_wire::{HEADER_BYTES, Kind, VERSION};
+use qsm_wire::{HEADER_BYTES, Kind, SEALED, VERSION};
 
 use crate::format::{Count, Field, Number, Shape, Variant};
 use crate::packets::{HEADER, MARKS_MAX, PACKETS};
@@ -27,6 +27,7 @@ pub fn dissector() -> String {
 
 fn constants(out: &mut String) {
     line(out, &format!("local VERSION = {VERSION}"));
+    line(out, &format!("local SEALED = {SEALED}"));
     line(out, &format!("local HEADER_BYTES = {HEADER_BYTES}"));
     line(out, &format!("local MARKS_MAX = {MARKS_MAX}\n"));
 }

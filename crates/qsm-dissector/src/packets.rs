@@ -4,8 +4,8 @@ use qsm_wire::{Heartbeat, Kind, Marks, Numbers, Ranges, Request, Summary, Token}
 
 use crate::format::{Field, PacketFormat, Shape, counted, flag, named, origin, u8, u16, u32, u64};
 use crate::messages::{
-    ADDRESS, ASKER, FROM_SERVICE, GROUP_ROWS, LIST, NODE_ROWS, REGION_ROWS, SECOND_GIVEN, SPEAKER, TERM,
-    TO_SERVICE,
+    ADDRESS, ASKER, FROM_SERVICE, GROUP_ROWS, LIST, NODE_ROWS, REGION_ROWS, SECOND_GIVEN, SPEAKER,
+    TERM, TO_SERVICE,
 };
 
 /// Ways by which packets come to a receiver.
@@ -18,8 +18,12 @@ const HOPS: &[(u64, &str)] = &[
     (5, "copy by unicast"),
 ];
 
-/// Bytes that a checksum covers.
-const COVERAGE: &[(u64, &str)] = &[(0, "the header of data"), (1, "the whole datagram")];
+/// Bytes that a checksum covers, or that there is none.
+const COVERAGE: &[(u64, &str)] = &[
+    (0, "the header of data"),
+    (1, "the whole datagram"),
+    (2, "protected by a key instead"),
+];
 
 /// Words of a member on how it hears a speaker.
 const HEARING: &[(u64, &str)] = &[(0, "unsure"), (1, "deaf"), (2, "hears again")];
@@ -42,7 +46,11 @@ pub const HEADER: &[Field] = &[
     u32("cluster", "FNV-1a of the cluster's name").hex(),
     u64("node", "node that made the packet").hex(),
     u32("incarnation", "incarnation of the node that made it"),
-    u32("checksum", "lower 32 bits of XXH3-64, not compared here").hex(),
+    u32(
+        "checksum",
+        "lower 32 bits of XXH3-64, not compared here; or number of the key",
+    )
+    .hex(),
 ];
 
 const CHUNK: &[Field] = &[

@@ -24,6 +24,8 @@ qsm_metrics::metrics! {
     /// Counters of datagrams that a key did not open.
     #[derive(Copy)]
     pub struct RefusalCounters of "refusal" {
+        /// Datagrams of other clusters, which are not looked at.
+        other_cluster: counter(datagrams),
         /// Datagrams refused because no key protects them.
         plain: counter(datagrams),
         /// Datagrams refused because another key protects them.
@@ -129,6 +131,7 @@ impl SendErrorCounters {
 impl RefusalCounters {
     pub(crate) fn count(&mut self, why: Refusal) {
         let count = match why {
+            Refusal::OtherCluster => &mut self.other_cluster,
             Refusal::Plain => &mut self.plain,
             Refusal::OtherKey => &mut self.other_key,
             Refusal::Forged => &mut self.forged,

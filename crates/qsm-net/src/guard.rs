@@ -26,6 +26,8 @@ pub trait Guard: fmt::Debug + Send {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
+    /// It is of another cluster.
+    OtherCluster,
     /// Its sender protects nothing.
     Plain,
     /// Its sender has another key.
@@ -50,7 +52,7 @@ pub struct Refused {
 pub(crate) struct Guarded {
     guard: Box<dyn Guard>,
     sealed: Vec<u8>,
-    /// The latest datagram that was refused for another reason than that it came twice.
+    /// The latest datagram of this cluster that was refused, but for those that came twice.
     refused: Option<Refused>,
 }
 
@@ -83,8 +85,8 @@ impl Guarded {
             Ok(length) => Some(length),
             Err(why) => {
                 counters.count(why);
-                // Networks duplicate, and so do two of them.
-                if why != Refusal::Replayed {
+                // Networks duplicate, and so do two of them; clusters share addresses.
+                if !matches!(why, Refusal::Replayed | Refusal::OtherCluster) {
                     self.refused = Some(Refused { from, why });
                 }
                 None

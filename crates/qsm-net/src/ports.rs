@@ -81,7 +81,8 @@ impl Ports {
         self.guard = Some(Guarded::new(guard));
     }
 
-    /// The latest datagram that the guard has refused since this was asked for, but for those that came twice.
+    /// The latest datagram of this cluster that the guard has refused since this was asked for, but for those that came
+    /// twice.
     pub fn take_refused(&mut self) -> Option<Refused> {
         self.guard.as_mut()?.take_refused()
     }

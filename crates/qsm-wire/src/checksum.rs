@@ -12,7 +12,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::header::{SEALED, WHOLE};
 use crate::{
-    CHECKSUM_AT, DATA_HEADER_BYTES, DecodeError, FLAGS_AT, HEADER_BYTES, HOP_AT, Kind, Packet, VERSION,
+    CHECKSUM_AT, DATA_HEADER_BYTES, DecodeError, FLAGS_AT, HEADER_BYTES, HOP_AT, Kind, Packet,
+    VERSION,
 };
 
 const KIND: usize = 1;
@@ -79,7 +80,7 @@ pub fn sealed_by(datagram: &[u8]) -> Option<u32> {
     let head = datagram.first_chunk::<HEADER_BYTES>()?;
     let mut key = [0; 4];
     key.copy_from_slice(&head[CHECKSUM_AT]);
-    (head[0] == VERSION && head[FLAGS_AT] & SEALED != 0).then_some(u32::from_le_bytes(key))
+    (head[0] == VERSION && head[FLAGS_AT] == SEALED).then_some(u32::from_le_bytes(key))
 }
 
 /// Number of bytes of a sealed datagram that its checksum covers, from the first one on.

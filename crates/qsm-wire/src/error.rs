@@ -37,7 +37,7 @@ impl fmt::Display for DecodeError {
             Self::BadText => "text is not UTF-8",
             Self::BadValue => "field value out of bounds",
             Self::Damaged => "checksum does not match: damaged or cut short on its way",
-            Self::Sealed => "protected by a key that this node does not have",
+            Self::Sealed => "protected by a key",
             Self::TrailingBytes => "bytes after the end of the message",
             Self::Truncated => "packet ends too early",
             Self::UnknownKind => "unknown packet type",

@@ -255,7 +255,8 @@ impl Header {
             return Err(DecodeError::UnknownVersion);
         }
         let kind = Kind::from_wire(reader.u8()?).ok_or(DecodeError::UnknownKind)?;
-        if reader.u8()? & !WHOLE != 0 {
+        let flags = reader.u8()?;
+        if flags != SEALED && flags & !WHOLE != 0 {
             return Err(DecodeError::BadValue);
         }
         let hop = Hop::from_wire(reader.u8()?)?;
@@ -263,6 +264,9 @@ impl Header {
         let origin = reader.origin()?;
         // The checksum, which is looked at before anything else.
         reader.u32()?;
+        if flags == SEALED {
+            return Err(DecodeError::Sealed);
+        }
         Ok((
             Self {
                 cluster,

@@ -148,6 +148,10 @@ pub enum Event {
     },
     /// This node's own membership service has given way to another one.
     ServiceYielded,
+    /// A datagram of this cluster came that this node does not read, because of a key: its sender has another
+    /// one, or none, or this node has none ([`NetworkOptions::key`](crate::NetworkOptions::key)). Told at once and
+    /// then at most every 10 seconds.
+    Stranger(Stranger),
     /// Messages that this node had accepted are not sent any more, and not all receivers are known
     /// to have them.
     Unconfirmed {
@@ -162,6 +166,59 @@ pub enum Event {
     /// that this node had sent them.
     /// The next [`Node::flush`](crate::Node::flush) names them too.
     Unserved(Unserved),
+}
+
+/// A datagram that a key kept out, or that the lack of one did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stranger {
+    /// Address that it says it came from, if that is known; it may be forged.
+    pub from: Option<SocketAddr>,
+    /// Why it was not read.
+    pub cause: StrangerCause,
+}
+
+/// Why a datagram was not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StrangerCause {
+    /// A key protects it, and this node has none.
+    Protected,
+    /// Nothing protects it, and this node has a key.
+    Unprotected,
+    /// Another key protects it.
+    OtherKey,
+    /// It bears this node's key, and was not made with it, or has changed on its way.
+    Forged,
+}
+
+/// One line for people, without a full stop.
+impl fmt::Display for Stranger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let from = self
+            .from
+            .map_or("somebody".to_owned(), |from| from.to_string());
+        match self.cause {
+            StrangerCause::Protected => f.write_str(
+                "a key protects this cluster, and this node has none, so that it hears nobody: \
+                 give it the key of the others",
+            ),
+            StrangerCause::Unprotected => write!(
+                f,
+                "{from} sends unprotected packets, which are dropped: it has no key of this cluster"
+            ),
+            StrangerCause::OtherKey => write!(
+                f,
+                "{from} has another key, and its packets are dropped: give all nodes and services \
+                 the same"
+            ),
+            StrangerCause::Forged => write!(
+                f,
+                "{from} sends packets that were not made with this cluster's key, or change on \
+                 their way; they are dropped"
+            ),
+        }
+    }
 }
 
 /// One line for people: what happened, and what it means for this node.
@@ -231,6 +288,7 @@ impl fmt::Display for Event {
                 write!(f, "no membership service of its own: {reason}")
             }
             Self::ServiceYielded => f.write_str("own membership service gave way to another"),
+            Self::Stranger(stranger) => stranger.fmt(f),
             Self::Unconfirmed { messages, cause } => write_unconfirmed(f, messages, *cause),
             Self::Unserved(unserved) => unserved.fmt(f),
         }

@@ -69,6 +69,7 @@ mod error;
 mod event;
 mod handle;
 mod handoff;
+mod key;
 mod receivers;
 mod report;
 mod runtime;
@@ -82,7 +83,7 @@ pub use error::{
     CloseReason, Flushed, Outstanding, RecvError, RequestError, SendError, StartError, Unconfirmed,
     Unsent, Unserved,
 };
-pub use event::Event;
+pub use event::{Event, Stranger, StrangerCause};
 pub use handle::builder::Builder;
 pub use handle::events::Events;
 pub use handle::feed::FeedHandle;
@@ -101,6 +102,7 @@ pub use handoff::feed::{Feed, Pull};
 pub use handoff::message::{Message, MessageRef, Overflow};
 pub use handoff::mode::DeliveryMode;
 pub use handoff::received::{Back, Delivery, Dropped, Excluded, Lost, LostPackets, Received};
+pub use key::{KeyFileCause, KeyFileError, read_key, write_key};
 pub use receivers::{Lacking, Receiver, Receivers};
 pub use report::CoreReport;
 pub use runtime::network::{ChannelOptions, DATA_PORT, NetworkOptions};
@@ -139,6 +141,7 @@ pub use qsm_proto::{
     UnservedCause,
 };
 pub use qsm_record::{OpenError as RecordingError, Stopped as RecordingEnd};
+pub use qsm_seal::{Cipher, ClusterKey, KeyError, KeyId};
 pub use qsm_wire::membership::{
     About, AwayReason, GROUP_NAME_BYTES_MAX, GroupRow, Member, NodeRow, Rates, RegionKind,
     RegionRow,

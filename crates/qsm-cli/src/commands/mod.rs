@@ -12,6 +12,7 @@ pub(crate) mod doctor;
 pub(crate) mod engine;
 pub(crate) mod explain;
 pub(crate) mod gms;
+pub(crate) mod keygen;
 pub(crate) mod lab;
 pub(crate) mod list;
 mod look;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use qsm::{ChannelOptions, DATA_PORT, Family, ServiceHints};
+use qsm::{ChannelOptions, ClusterKey, DATA_PORT, Family, ServiceHints};
 
 use super::address::Place;
 use super::quantity::{Threshold, loss_ppm, seconds};
@@ -79,6 +79,11 @@ pub struct NetworkOptions {
     /// nodes that may run one
     #[arg(long, value_name = "FILE")]
     pub hints: Option<PathBuf>,
+    /// File with the cluster's key, as `qsm keygen` makes it: all packets are protected by it, and those of
+    /// others dropped. All nodes and services of the cluster need the same [default: the cluster is open to
+    /// everybody on its network]
+    #[arg(long, value_name = "FILE", value_parser = key)]
+    pub key: Option<ClusterKey>,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,
@@ -118,6 +123,9 @@ impl NetworkOptions {
         if self.ipv6 {
             sockets = sockets.family(Family::V6);
         }
+        if let Some(key) = &self.key {
+            sockets = sockets.key(key.clone());
+        }
         sockets.multicast(self.multicast != Multicast::None)
     }
 
@@ -142,6 +150,10 @@ pub enum Multicast {
     Ssm,
     /// Nobody: by unicast
     None,
+}
+
+fn key(path: &str) -> Result<ClusterKey, String> {
+    qsm::read_key(path).map_err(|error| format!("{error}; {}", error.remedy()))
 }
 
 fn range(text: &str) -> Result<(IpAddr, u8), String> {

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use qsm_wire::{
-    Body, DecodeError, GroupId, Header, Heartbeat, NodeId, NumbersQuery, Origin, Packet, RegionId,
-    Request, StreamId, StreamQuery,
+    Body, CLUSTER_AT, DecodeError, GroupId, Header, Heartbeat, NodeId, NumbersQuery, Origin,
+    Packet, RegionId, Request, StreamId, StreamQuery,
 };
 
 use self::copies::Copies;
@@ -133,7 +133,7 @@ impl Endpoint {
         let packet = match Packet::open(datagram.bytes) {
             Ok(packet) => packet,
             Err(error) => {
-                self.refuse(from, error);
+                self.refuse(from, datagram.bytes, error);
                 return;
             }
         };
@@ -538,18 +538,29 @@ impl Endpoint {
         }
     }
 
+    /// Datagrams of this cluster that a key protects, which this node does not have.
+    #[must_use]
+    pub fn discarded_sealed(&self) -> u64 {
+        self.node.stats.discard_sealed
+    }
+
     /// Counts a datagram that cannot be read, and tells of damage.
-    fn refuse(&mut self, from: SocketAddr, error: DecodeError) {
+    #[cold]
+    fn refuse(&mut self, from: SocketAddr, datagram: &[u8], error: DecodeError) {
         if error == DecodeError::Damaged
             && let Some(damage) = self.damage.note(self.node.now, from)
         {
             self.node.events.push(Event::Damaged(damage));
         }
+        let cluster = self.node.cluster();
         let stats = &mut self.node.stats;
         let counter = match error {
             DecodeError::Damaged => &mut stats.discard_damaged,
             DecodeError::UnknownVersion => &mut stats.discard_version,
             DecodeError::UnknownKind => &mut stats.discard_kind,
+            // Clusters share addresses, and some may be protected.
+            DecodeError::Sealed if !is_of(datagram, cluster) => &mut stats.discard_cluster,
+            DecodeError::Sealed => &mut stats.discard_sealed,
             _ => &mut stats.discard_malformed,
         };
         *counter += 1;
@@ -570,4 +581,10 @@ impl Endpoint {
         self.node.now = self.node.now.max(now);
         self.node.now
     }
+}
+
+/// Tells whether a datagram that cannot be read says that it is of this cluster.
+fn is_of(datagram: &[u8], cluster: u32) -> bool {
+    let number = datagram.get(CLUSTER_AT..CLUSTER_AT + 4);
+    number == Some(&cluster.to_le_bytes())
 }

@@ -64,7 +64,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use qsm_wire::{
-    Ack, Header, HeaderTemplate, MemberIndex, Origin, SeqRange, Summary, TAIL_BYTES, Token, TokenAck,
+    Ack, Header, HeaderTemplate, MemberIndex, Origin, SeqRange, Summary, TAIL_BYTES, Token,
+    TokenAck,
 };
 
 use crate::stats::RingStats;

@@ -121,6 +121,14 @@ impl Observer {
         self.asker.strangers()
     }
 
+    /// Tells whether packets of the cluster have come that a key protects, while this observer has none
+    /// ([`NetworkOptions::key`](crate::NetworkOptions::key)). It hears them where the service is looked for by
+    /// multicast, during its calls.
+    #[must_use]
+    pub fn needs_key(&self) -> bool {
+        self.asker.needs_key()
+    }
+
     /// All nodes of the cluster, as [`Node::list_nodes`](crate::Node::list_nodes) has them.
     ///
     /// # Errors

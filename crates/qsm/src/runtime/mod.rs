@@ -10,6 +10,7 @@ pub(crate) mod observer;
 pub(crate) mod random;
 pub(crate) mod service;
 pub(crate) mod settings;
+pub(crate) mod shield;
 pub(crate) mod tap;
 pub(crate) mod threads;
 pub(crate) mod transmit;

@@ -6,7 +6,10 @@ use std::time::Duration;
 use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6};
 use qsm_net::{Family, FaultConfig, Interface, Offload, PortConfig, Ports, choose_interface};
 
+use qsm_seal::ClusterKey;
+
 use crate::error::StartError;
+use crate::runtime::shield::Shield;
 
 /// Default of [`ChannelOptions::port`]: 4484.
 pub const DATA_PORT: u16 = 4484;
@@ -109,6 +112,7 @@ pub struct NetworkOptions {
     pub(crate) clone_copies: bool,
     pub(crate) busy_poll: Option<Duration>,
     pub(crate) fault: Option<FaultConfig>,
+    pub(crate) key: Option<ClusterKey>,
 }
 
 impl Default for NetworkOptions {
@@ -126,6 +130,7 @@ impl Default for NetworkOptions {
             clone_copies: false,
             busy_poll: None,
             fault: None,
+            key: None,
         }
     }
 }
@@ -233,6 +238,14 @@ impl NetworkOptions {
         self
     }
 
+    /// Protects every packet by the cluster's key, which all nodes and services must have
+    /// ([`read_key`](crate::read_key)): who does not have it reads nothing, and what it sends is dropped and
+    /// counted. Without one the cluster is open: everybody on its network can read it, and write.
+    pub fn key(mut self, key: ClusterKey) -> Self {
+        self.key = Some(key);
+        self
+    }
+
     /// Faults to inject into what is received, for tests.
     pub fn fault(mut self, fault: FaultConfig) -> Self {
         self.fault = Some(fault);
@@ -305,9 +318,10 @@ impl NetworkOptions {
         &self,
         interface: Interface,
         second: Option<Interface>,
+        cluster: &str,
     ) -> Result<Ports, StartError> {
         let discovery = self.discovery_at(interface.family());
-        let mut ports = self.open_unicast(interface, second)?;
+        let mut ports = self.open_unicast(interface, second, cluster)?;
         if self.multicast {
             ports.join(discovery)?;
         }
@@ -319,6 +333,7 @@ impl NetworkOptions {
         &self,
         interface: Interface,
         second: Option<Interface>,
+        cluster: &str,
     ) -> Result<Ports, StartError> {
         let second = second.map(|interface| {
             let mut config = self.port_config(interface);
@@ -328,7 +343,11 @@ impl NetworkOptions {
             }
             config
         });
-        Ok(Ports::open(self.port_config(interface), second)?)
+        let mut ports = Ports::open(self.port_config(interface), second)?;
+        if let Some(key) = &self.key {
+            ports.protect(Box::new(Shield::new(key, cluster)));
+        }
+        Ok(ports)
     }
 
     fn port_config(&self, interface: Interface) -> PortConfig {

@@ -8,13 +8,14 @@ use qsm_net::{Family, Interface, Ports};
 use qsm_proto::enquiry::{Enquiry, EnquiryConfig};
 use qsm_proto::{Config, Seed, Transmit};
 use qsm_wire::membership::{AnswerRows, QueryKind};
-use qsm_wire::{NodeId, Packet};
+use qsm_wire::{DecodeError, NodeId, Packet};
 
 use crate::error::{CloseReason, RequestError, StartError};
 use crate::runtime::clock::Clock;
 use crate::runtime::network::NetworkOptions;
 use crate::runtime::random::random;
 use crate::runtime::settings::check_name;
+use crate::runtime::shield::cluster_of;
 use crate::runtime::transmit::{Poll, Transmitter};
 
 const DOING: &str = "asking the membership service; is one running and reachable?";
@@ -25,6 +26,7 @@ const DATAGRAM_V6: usize = 1452;
 
 /// Open sockets, and where to ask.
 pub(crate) struct Asker {
+    node: NodeId,
     cluster: u32,
     service: Option<SocketAddr>,
     discovery: SocketAddr,
@@ -33,6 +35,8 @@ pub(crate) struct Asker {
     interface: Interface,
     /// Packets of other clusters that have come.
     strangers: u64,
+    /// A packet of the cluster has come that a key protects.
+    sealed: bool,
     clock: Clock,
 }
 
@@ -53,7 +57,7 @@ impl Asker {
         let family = interface.family();
         let second = network.second(family)?;
         let discovery = network.discovery_at(family);
-        let mut ports = network.open_unicast(interface.clone(), second)?;
+        let mut ports = network.open_unicast(interface.clone(), second, cluster)?;
         if service.is_none() {
             // To hear whether there are other clusters; without that it only cannot be said.
             let _joined = ports.join(discovery);
@@ -63,6 +67,7 @@ impl Asker {
             ..Config::new(NodeId(0), ports.local_addr())
         };
         Ok(Self {
+            node: NodeId(random()),
             cluster: config.cluster_number(),
             service,
             discovery,
@@ -73,6 +78,7 @@ impl Asker {
             ports,
             interface,
             strangers: 0,
+            sealed: false,
             clock: Clock::start(),
         })
     }
@@ -83,6 +89,10 @@ impl Asker {
 
     pub(crate) fn strangers(&self) -> u64 {
         self.strangers
+    }
+
+    pub(crate) fn needs_key(&self) -> bool {
+        self.sealed
     }
 
     /// Asks for a list, and waits for it.
@@ -99,7 +109,7 @@ impl Asker {
             datagram_bytes: self.datagram_bytes,
         };
         let start = self.clock.now();
-        let enquiry = Enquiry::new(config, NodeId(random()), Seed(random()), start);
+        let enquiry = Enquiry::new(config, self.node, Seed(random()), start);
         let end = start.after(timeout);
         self.run(enquiry, end)
             .unwrap_or_else(|error| {
@@ -150,6 +160,8 @@ impl Asker {
         while self.ports.receive()? > 0 {
             for datagram in self.ports.datagrams() {
                 let packet = Packet::open(datagram.bytes);
+                let here = cluster_of(datagram.bytes) == Some(self.cluster);
+                self.sealed |= here && packet.is_err_and(|error| error == DecodeError::Sealed);
                 let other = packet.is_ok_and(|packet| packet.header.cluster != self.cluster);
                 self.strangers += u64::from(other);
                 enquiry.handle_datagram(now, datagram.bytes);

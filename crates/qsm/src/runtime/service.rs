@@ -16,6 +16,7 @@ use qsm_metrics::Object;
 use qsm_metrics::prometheus::Page;
 use qsm_net::{Affinity, Family, IoReport, PortCounters, Ports, Waker};
 use qsm_proto::{Seed, Transmit};
+use qsm_seal::ClusterKey;
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 
@@ -27,6 +28,7 @@ use crate::runtime::clock::Clock;
 use crate::runtime::network::{ChannelOptions, NetworkOptions};
 use crate::runtime::random::random;
 use crate::runtime::settings::check_name;
+use crate::runtime::shield::Shield;
 use crate::runtime::transmit::{Poll, Transmitter};
 use crate::snapshot::write_part;
 use crate::stats::ClusterStats;
@@ -194,7 +196,9 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
     let interface = settings.network.choose(None)?;
     let discovery = settings.network.discovery_at(interface.family());
     let second = settings.network.second(interface.family())?;
-    let port = settings.network.open(interface, second)?;
+    let port = settings
+        .network
+        .open(interface, second, &settings.cluster)?;
     let mut config = ServiceConfig {
         cluster: settings.cluster.clone(),
         second: port.second_addr(),
@@ -232,6 +236,8 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
         machine,
         port,
         transmitter: Transmitter::default(),
+        key: settings.network.key,
+        cluster: settings.cluster,
         on_yield: settings.on_yield,
         on_move: settings.on_move,
         look_at: None,
@@ -306,6 +312,8 @@ struct Thread {
     machine: qsm_gms::Service,
     port: Ports,
     transmitter: Transmitter,
+    key: Option<ClusterKey>,
+    cluster: String,
     on_yield: Option<Box<dyn FnOnce() + Send>>,
     on_move: Option<Box<dyn Fn(SocketAddr) + Send>>,
     /// When an interface that has no address is to be looked at again.
@@ -419,6 +427,10 @@ impl Thread {
         // It was valid at the former address, which was of the same family.
         if let Ok(machine) = qsm_gms::Service::new(self.config.clone(), Seed(random()), now) {
             self.machine = machine;
+            // Another maker of packets.
+            if let Some(key) = &self.key {
+                self.port.protect(Box::new(Shield::new(key, &self.cluster)));
+            }
         }
         *self
             .shared

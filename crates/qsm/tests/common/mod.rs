@@ -65,6 +65,10 @@ impl Site {
             .receive_buffer(4 << 20)
     }
 
+    pub fn discovery(&self) -> SocketAddr {
+        self.discovery
+    }
+
     pub fn channels(&self) -> ChannelOptions {
         ChannelOptions::new().port(self.data_port)
     }

@@ -63,24 +63,46 @@ pub(crate) fn quietly<T>(
     timeout: Duration,
     question: impl Fn(&mut Observer) -> Result<T, RequestError>,
 ) -> Result<T, Failure> {
-    let strangers = Cell::new(0);
+    let heard = Cell::new(Heard::default());
     let answer = node.observe(timeout, |observer| {
         let answer = question(observer);
-        strangers.set(observer.other_clusters());
+        heard.set(Heard {
+            strangers: observer.other_clusters(),
+            key_needed: observer.needs_key(),
+        });
         answer
     })?;
     answer.map_err(|error| match error {
-        RequestError::Timeout { .. } => unanswered(node, timeout, strangers.get()),
+        RequestError::Timeout { .. } => unanswered(node, timeout, heard.get()),
         other => other.into(),
     })
 }
 
+/// Packets that an observer could not use.
+#[derive(Debug, Clone, Copy, Default)]
+struct Heard {
+    /// Those of other clusters.
+    strangers: u64,
+    /// There are some of this cluster that a key protects, which the observer does not have.
+    key_needed: bool,
+}
+
 /// No service answers. Where it was looked for by multicast, that may be why; or it is of another
 /// cluster, as packets show.
-fn unanswered(node: &NodeOptions, timeout: Duration, strangers: u64) -> Failure {
+fn unanswered(node: &NodeOptions, timeout: Duration, heard: Heard) -> Failure {
     let waited = timeout.as_secs_f64();
     let cluster = &node.network.cluster;
-    if let Some(doubt) = solitude::strangers(strangers, cluster) {
+    if heard.key_needed {
+        return Failure::timeout(
+            format!(
+                "no membership service answered within {waited} s: a key protects cluster {}, and this \
+                 command has none",
+                printable(cluster)
+            ),
+            "give it the file of the cluster's key by --key",
+        );
+    }
+    if let Some(doubt) = solitude::strangers(heard.strangers, cluster) {
         return Failure::timeout(
             format!("no membership service answered to multicast within {waited} s; {doubt}"),
             "give the cluster's name by --cluster, or start a membership service of this one with \

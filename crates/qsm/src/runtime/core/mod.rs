@@ -42,6 +42,7 @@ mod siblings;
 mod slice;
 mod sources;
 mod start;
+mod strangers;
 mod turn;
 
 use std::path::PathBuf;
@@ -63,6 +64,7 @@ use self::siblings::Siblings;
 use self::slice::Slice;
 use self::sources::{Output, Sources};
 pub(crate) use self::start::{probe, start};
+use self::strangers::StrangerLog;
 use crate::error::{CloseReason, Flushed};
 use crate::handoff::reply::Reply;
 use crate::handoff::shared::Shared;
@@ -115,6 +117,7 @@ pub(crate) struct Core {
     timers: TimerDelays,
     memory: Memory,
     load: Load,
+    strangers: StrangerLog,
     /// It may be lent while its thread sleeps.
     lendable: bool,
     /// When its thread wakes up by itself.

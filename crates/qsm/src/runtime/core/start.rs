@@ -21,6 +21,7 @@ use super::routes::Routes;
 use super::siblings::Siblings;
 use super::slice::Slice;
 use super::sources::Sources;
+use super::strangers::StrangerLog;
 use super::turn::{Pause, sockets_failed};
 use super::{About, Core, Load};
 use crate::error::{CloseReason, StartError};
@@ -153,7 +154,11 @@ impl Plan {
     fn ports(&self) -> Result<Vec<Ports>, StartError> {
         let open = |place| {
             let network = self.settings.network.of_core(place)?;
-            network.open(self.interface.clone(), self.second.clone())
+            network.open(
+                self.interface.clone(),
+                self.second.clone(),
+                &self.settings.cluster,
+            )
         };
         (0..self.settings.threads.cores).map(open).collect()
     }
@@ -198,6 +203,7 @@ impl Plan {
             timers: TimerDelays::default(),
             memory: Memory::default(),
             load: Load::default(),
+            strangers: StrangerLog::default(),
             lendable: threads.realtime.is_none() && network.busy_poll.is_none(),
             asleep_until: None,
             broken: None,

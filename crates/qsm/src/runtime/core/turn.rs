@@ -41,6 +41,7 @@ impl Core {
         self.now = self.clock.now();
         self.stats.turns += 1;
         self.receive()?;
+        self.note_strangers();
         self.follow_addresses();
         self.run_timers();
         self.take_commands();

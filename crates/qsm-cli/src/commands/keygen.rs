@@ -1,0 +1,61 @@
+//! `qsm keygen`: makes the key of a cluster.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use qsm::{Cipher, ClusterKey};
+use qsm_console::examples;
+use qsm_console::failure::Failure;
+use qsm_console::output;
+use serde_json::json;
+
+/// Arguments of `qsm keygen`.
+#[derive(Debug, Clone, Args)]
+#[command(before_help = examples!(
+    "qsm keygen cluster.key                        then copy it to all hosts, and let only its user read it"
+    "qsm gms --key cluster.key                     a cluster that the key protects"
+    "QSM_KEY=cluster.key qsm sub news"
+    "qsm keygen cluster.key --cipher chacha20-poly1305   where processors have no instructions for AES"
+))]
+pub(crate) struct KeygenArgs {
+    /// The file; it must not exist
+    pub(crate) file: PathBuf,
+    /// How packets are protected: aes-256-gcm, or chacha20-poly1305
+    #[arg(long, value_name = "CIPHER", default_value_t = Cipher::default(), value_parser = cipher)]
+    pub(crate) cipher: Cipher,
+    /// Write JSON: one object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// There are no random numbers, the file exists or cannot be written, or the output cannot.
+pub(crate) fn run(args: &KeygenArgs) -> Result<(), Failure> {
+    let key = ClusterKey::generate(args.cipher)
+        .map_err(|error| Failure::failed(error.to_string(), "try again later"))?;
+    qsm::write_key(&args.file, &key)
+        .map_err(|error| Failure::failed(error.to_string(), error.remedy()))?;
+    let file = args.file.display().to_string();
+    let text = match args.json {
+        true => {
+            let value = json!({
+                "file": file, "cipher": key.cipher().name(), "key": key.id().to_string(),
+            });
+            format!("{value}\n")
+        }
+        false => format!(
+            "key {} for {} in {file}: give it to all nodes and services of the cluster by --key, QSM_KEY or `key` of \
+             the configuration, and to nobody else\n",
+            key.id(),
+            key.cipher()
+        ),
+    };
+    output::write(text)
+}
+
+fn cipher(name: &str) -> Result<Cipher, String> {
+    let found = Cipher::ALL.into_iter().find(|cipher| cipher.name() == name);
+    found.ok_or_else(|| format!("there are {}", Cipher::ALL.map(Cipher::name).join(" and ")))
+}

@@ -1,0 +1,120 @@
+//! Files of keys: only their owner may read them.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use qsm_seal::{ClusterKey, KeyError};
+
+/// Longest file that is read as one of a key, bytes.
+const FILE_BYTES_MAX: u64 = 4096;
+/// Rights of others on a file of a key: none.
+const OTHERS: u32 = 0o077;
+
+/// Reads a cluster's key from a file, which nobody but its owner may read.
+///
+/// # Errors
+/// [`KeyFileError`]: there is no such file, it holds no key, or others may read it.
+pub fn read_key(path: impl AsRef<Path>) -> Result<ClusterKey, KeyFileError> {
+    let path = path.as_ref();
+    let failed = |cause: KeyFileCause| KeyFileError::new(path, cause);
+    let file = File::open(path).map_err(|error| failed(KeyFileCause::Io(error)))?;
+    let metadata = file.metadata();
+    let mode = metadata
+        .map_err(|error| failed(KeyFileCause::Io(error)))?
+        .permissions()
+        .mode();
+    if mode & OTHERS != 0 {
+        return Err(failed(KeyFileCause::ReadableByOthers(mode & 0o777)));
+    }
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(|error| failed(KeyFileCause::Io(error)))?;
+    text.parse()
+        .map_err(|error| failed(KeyFileCause::NoKey(error)))
+}
+
+/// Writes a cluster's key into a new file, which only its owner may read.
+///
+/// # Errors
+/// [`KeyFileError`]: the file is there already, or cannot be written.
+pub fn write_key(path: impl AsRef<Path>, key: &ClusterKey) -> Result<(), KeyFileError> {
+    let path = path.as_ref();
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(0o600).open(path);
+    let written = opened.and_then(|mut file| {
+        file.write_all(key.to_text().as_bytes())?;
+        file.sync_all()
+    });
+    written.map_err(|error| KeyFileError::new(path, KeyFileCause::Io(error)))
+}
+
+/// A file of a key that cannot be used, and why.
+#[derive(Debug)]
+pub struct KeyFileError {
+    path: PathBuf,
+    cause: KeyFileCause,
+}
+
+/// Why a file of a key cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum KeyFileCause {
+    /// What the system says.
+    Io(io::Error),
+    /// Others than its owner have rights on it: these, and its owner's.
+    ReadableByOthers(u32),
+    /// What is in it is no key.
+    NoKey(KeyError),
+}
+
+impl KeyFileError {
+    fn new(path: &Path, cause: KeyFileCause) -> Self {
+        let path = path.to_owned();
+        Self { path, cause }
+    }
+
+    /// Why.
+    #[must_use]
+    pub fn cause(&self) -> &KeyFileCause {
+        &self.cause
+    }
+
+    /// What can be done about it.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        let path = self.path.display();
+        match &self.cause {
+            KeyFileCause::Io(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                "name another file; a key that is in use must not be overwritten".to_owned()
+            }
+            KeyFileCause::Io(_) => {
+                "name a file that this user may read; `qsm keygen FILE` makes one".to_owned()
+            }
+            KeyFileCause::ReadableByOthers(_) => {
+                format!("`chmod 600 {path}`, and another key if somebody has read it")
+            }
+            KeyFileCause::NoKey(_) => "`qsm keygen FILE` makes one".to_owned(),
+        }
+    }
+}
+
+/// The cause alone; [`KeyFileError::remedy`] has the rest.
+impl fmt::Display for KeyFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.cause {
+            KeyFileCause::Io(error) => write!(f, "the key in {path}: {error}"),
+            KeyFileCause::ReadableByOthers(mode) => write!(
+                f,
+                "the key in {path} is not secret: others than its owner have rights on it (mode {mode:o})"
+            ),
+            KeyFileCause::NoKey(error) => write!(f, "{path} holds no key: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for KeyFileError {}
