@@ -26,7 +26,7 @@ fn protected() -> (Cluster, Running, String) {
     let file = cluster.folder.join("cluster.key");
     assert_code(&keygen(&file, &[]), 0);
     let file = file.display().to_string();
-    let options = ["--interface", "lo", "--key", &file];
+    let options = ["--key", &file];
     let (service, _) = cluster.start_gms(&options, Stdio::inherit());
     (cluster, service, file)
 }

@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 41] = [
+pub const EVENTS: [&str; 42] = [
     "address-lost",
     "admitted",
     "alone",
@@ -52,6 +52,7 @@ pub const EVENTS: [&str; 41] = [
     "moved",
     "not-cloned",
     "not-listening",
+    "open",
     "other",
     "other-service",
     "published",

@@ -171,6 +171,9 @@ pub(crate) struct LocalOptions {
     /// Each process on a host of its own, out of network namespaces, instead of loopback (as root)
     #[arg(long)]
     pub(crate) lab: bool,
+    /// Protect packets by the key in this file, as `qsm keygen` makes it
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
     /// Use IPv6; over loopback that takes a route for multicast, which the error names
     #[arg(long)]
     pub(crate) ipv6: bool,
@@ -205,6 +208,12 @@ impl LocalOptions {
         // Only one run is made with these options.
         self.gathering.get_or_init(|| gathering);
         Ok(Some(exporter))
+    }
+
+    /// The option of nodes and of the service that says where the key is, if there is one.
+    pub(crate) fn key(&self) -> Option<String> {
+        let file = self.key.as_ref()?;
+        Some(format!("--key={}", file.display()))
     }
 
     /// Where the processes' metrics are gathered, if they are served.

@@ -80,10 +80,11 @@ impl Trial<'_> {
     pub(crate) fn run(&self, stop: &Stop) -> Result<Outcome, Failure> {
         let mut processes = TrialProcesses::new(self, stop)?;
         let cpus = self.cpus()?;
-        let service = processes.serve(self.layout)?;
+        let service = processes.serve(self.layout, self.local.key())?;
         let cluster = ["--cluster", &cluster(), "--service", &service].map(str::to_owned);
         let member = |mut words: Vec<String>, pin: Option<String>| {
             words.extend(cluster.clone());
+            words.extend(self.local.key());
             words.extend(pin);
             words
         };
@@ -280,10 +281,11 @@ impl<'a> TrialProcesses<'a> {
 
     /// Starts a membership service; its address. The slowest receiver is waited for however long it
     /// takes: the figures are about all of them.
-    fn serve(&mut self, layout: &LayoutOptions) -> Result<String, Failure> {
+    fn serve(&mut self, layout: &LayoutOptions, key: Option<String>) -> Result<String, Failure> {
         let cluster = cluster();
         let words = ["gms", "--json", "--cluster", &cluster, "--slow-after", "0"];
         let mut words = words.map(str::to_owned).to_vec();
+        words.extend(key);
         if layout.layout.is_some() {
             // Senders wait for its plan.
             words.push(format!("--plan-every={}", PLAN_EVERY.as_secs()));

@@ -57,6 +57,7 @@ pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
     let service = Arc::new(start(args)?);
     let exporter = stats::serve_service(&service, args.stats)?;
     warn_of_loopback(args, service.address().ip());
+    tell_of_key(args);
     let (mut phrases, mut rival) = (Phrases::default(), Rival::default());
     let log = Log {
         json: args.json,
@@ -184,6 +185,15 @@ fn warn_of_loopback(args: &GmsArgs, address: IpAddr) {
     let chosen = interfaces.iter().find(|one| one.addr == address);
     if let Some(line) = chosen.filter(|_| !asked).and_then(loopback::warning) {
         Note::warn("loopback", &line).say();
+    }
+}
+
+/// Says that the cluster is open, where it is.
+fn tell_of_key(args: &GmsArgs) {
+    if args.network.key.is_none() {
+        let line = "this cluster is open: whoever reaches it can join, read and send; --key protects it \
+                    (`qsm keygen`)";
+        Note::info("open", line).say();
     }
 }
 
