@@ -157,7 +157,7 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     let network = &args.network;
     let mut builder = Service::builder()
         .cluster(network.cluster.as_str())
-        .network(sockets(args))
+        .network(sockets(args)?)
         .channels(network.channels());
     if let Some(silence) = network.gone_after {
         builder = builder.gone_after(silence);
@@ -197,13 +197,13 @@ fn tell_of_key(args: &GmsArgs) {
     }
 }
 
-fn sockets(args: &GmsArgs) -> qsm::NetworkOptions {
-    let mut sockets = args.network.sockets();
+fn sockets(args: &GmsArgs) -> Result<qsm::NetworkOptions, Failure> {
+    let mut sockets = args.network.sockets()?;
     if let Some(family) = family(args) {
         sockets = sockets.family(family);
     }
     let Some(Place { address, zone }) = &args.listen else {
-        return sockets;
+        return Ok(sockets);
     };
     sockets = sockets.unicast_port(address.port());
     let zone = zone.as_ref();
@@ -211,7 +211,7 @@ fn sockets(args: &GmsArgs) -> qsm::NetworkOptions {
     if !address.ip().is_unspecified() {
         sockets = sockets.interface(format!("{}{zone}", address.ip()));
     }
-    sockets
+    Ok(sockets)
 }
 
 /// The family asked for. `--ipv6` comes first, so that beside an address of IPv4 it is refused and

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use qsm::{ChannelOptions, ClusterKey, DATA_PORT, Family, ServiceHints};
+use qsm::{ChannelOptions, DATA_PORT, Family, ServiceHints};
 
 use super::address::Place;
 use super::quantity::{Threshold, loss_ppm, seconds};
@@ -82,8 +82,8 @@ pub struct NetworkOptions {
     /// File with the cluster's key, as `qsm keygen` makes it: all packets are protected by it, and those of
     /// others dropped. All nodes and services of the cluster need the same [default: the cluster is open to
     /// everybody on its network]
-    #[arg(long, value_name = "FILE", value_parser = key)]
-    pub key: Option<ClusterKey>,
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,
@@ -115,7 +115,10 @@ impl NetworkOptions {
     }
 
     /// The sockets that these options describe, of a node or of a membership service.
-    pub fn sockets(&self) -> qsm::NetworkOptions {
+    ///
+    /// # Errors
+    /// The file of the key cannot be used.
+    pub fn sockets(&self) -> Result<qsm::NetworkOptions, Failure> {
         let mut sockets = qsm::NetworkOptions::new().interfaces(&self.interface);
         if let Some(discovery) = self.discovery {
             sockets = sockets.discovery(discovery);
@@ -123,10 +126,12 @@ impl NetworkOptions {
         if self.ipv6 {
             sockets = sockets.family(Family::V6);
         }
-        if let Some(key) = &self.key {
-            sockets = sockets.key(key.clone());
+        if let Some(file) = &self.key {
+            let key = qsm::read_key(file)
+                .map_err(|error| Failure::usage(error.to_string(), error.remedy()))?;
+            sockets = sockets.key(key);
         }
-        sockets.multicast(self.multicast != Multicast::None)
+        Ok(sockets.multicast(self.multicast != Multicast::None))
     }
 
     /// The addresses that a membership service gives to regions.
@@ -150,10 +155,6 @@ pub enum Multicast {
     Ssm,
     /// Nobody: by unicast
     None,
-}
-
-fn key(path: &str) -> Result<ClusterKey, String> {
-    qsm::read_key(path).map_err(|error| format!("{error}; {}", error.remedy()))
 }
 
 fn range(text: &str) -> Result<(IpAddr, u8), String> {

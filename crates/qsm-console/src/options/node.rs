@@ -89,8 +89,7 @@ impl NodeOptions {
     /// The host of the service is not found, or the hints cannot be read.
     pub fn builder(&self, embedded: Embedded) -> Result<Builder, Failure> {
         let service = self.services()?.first().copied();
-        let hints = self.network.read_hints()?;
-        Ok(self.builder_at(service, embedded).hints(hints))
+        self.builder_at(service, embedded)
     }
 
     /// Starts such a node, with what `more` adds; with a service of several addresses, at the first
@@ -104,15 +103,14 @@ impl NodeOptions {
         more: impl Fn(Builder) -> Builder,
     ) -> Result<Node, Failure> {
         let services = self.services()?;
-        let hints = self.network.read_hints()?;
-        let builder = |service| more(self.builder_at(service, embedded).hints(hints.clone()));
+        let builder = |service| Ok::<_, Failure>(more(self.builder_at(service, embedded)?));
         let (last, others) = match services.split_last() {
             Some((last, others)) => (Some(*last), others),
             None => (None, &[][..]),
         };
         for service in others {
             // One that cannot be reached from here is like one that does not answer.
-            let Ok(node) = builder(Some(*service)).start() else {
+            let Ok(node) = builder(Some(*service))?.start() else {
                 continue;
             };
             if node.wait_admitted(ANSWER).is_ok() {
@@ -120,7 +118,7 @@ impl NodeOptions {
             }
             drop(node.shutdown(Duration::ZERO));
         }
-        Ok(builder(last).start()?)
+        Ok(builder(last)?.start()?)
     }
 
     /// Asks a question of the membership service without being a node of the cluster; with a service
@@ -133,11 +131,11 @@ impl NodeOptions {
         timeout: Duration,
         question: impl Fn(&mut Observer) -> Result<T, RequestError>,
     ) -> Result<Result<T, RequestError>, Failure> {
-        let services = self.services()?;
+        let (services, sockets) = (self.services()?, self.sockets()?);
         let open = |service: Option<SocketAddr>, timeout| {
             let builder = Observer::builder()
                 .cluster(self.network.cluster.as_str())
-                .network(self.sockets())
+                .network(sockets.clone())
                 .timeout(timeout);
             match service {
                 Some(service) => builder.service(service).open(),
@@ -182,7 +180,11 @@ impl NodeOptions {
         asked.or(discovery).or_else(|| address.map(Family::of))
     }
 
-    fn builder_at(&self, service: Option<SocketAddr>, embedded: Embedded) -> Builder {
+    fn builder_at(
+        &self,
+        service: Option<SocketAddr>,
+        embedded: Embedded,
+    ) -> Result<Builder, Failure> {
         let embedded = match (self.embedded_gms, self.no_embedded_gms) {
             (true, _) => Embedded::Always,
             (_, true) => Embedded::Never,
@@ -190,7 +192,8 @@ impl NodeOptions {
         };
         let mut builder = Node::builder()
             .cluster(self.network.cluster.as_str())
-            .network(self.sockets())
+            .network(self.sockets()?)
+            .hints(self.network.read_hints()?)
             .channels(self.network.channels())
             .payload_checksums(self.payload_checksums)
             .embedded_service(embedded);
@@ -218,11 +221,11 @@ impl NodeOptions {
         if let Some(bytes) = self.retention {
             builder = builder.retention_bytes(bytes);
         }
-        self.threads.apply(builder)
+        Ok(self.threads.apply(builder))
     }
 
-    fn sockets(&self) -> qsm::NetworkOptions {
-        let mut sockets = self.network.sockets().clone_copies(self.clone_copies);
+    fn sockets(&self) -> Result<qsm::NetworkOptions, Failure> {
+        let mut sockets = self.network.sockets()?.clone_copies(self.clone_copies);
         let zone = self.service.as_ref().and_then(ServicePlace::zone);
         if let Some(zone) = zone.filter(|_| self.network.interface.is_empty()) {
             sockets = sockets.interface(zone);
@@ -236,6 +239,6 @@ impl NodeOptions {
         if let Some(time) = self.threads.busy_poll() {
             sockets = sockets.busy_poll(time);
         }
-        sockets
+        Ok(sockets)
     }
 }
