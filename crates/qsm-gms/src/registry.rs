@@ -43,6 +43,7 @@ mod groups;
 mod hinted;
 mod late;
 mod life;
+mod lifetimes;
 mod merging;
 mod placement;
 mod rebuild;

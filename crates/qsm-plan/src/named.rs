@@ -12,6 +12,7 @@
 //! name alone, whoever is there already. The price is that of two nodes that are apart one is
 //! apart from all others as well that are not named, unless these are of its compartment.
 
+use core::time::Duration;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,6 +56,9 @@ pub struct ServiceHints {
     domains: Vec<String>,
     /// Number of sets of nodes that are together.
     sets: u32,
+    /// Lifetimes of messages, by the names of groups, and by the beginnings of names.
+    lifetimes: BTreeMap<String, Duration>,
+    lifetimes_by_start: BTreeMap<String, Duration>,
 }
 
 /// Hints for a node; the default is that of one that is not named.
@@ -105,6 +109,18 @@ impl HintList {
         groups: impl IntoIterator<Item = N>,
     ) -> Self {
         self.with(["pin".to_owned(), channel.into()], groups)
+    }
+
+    /// Messages to these groups are not repaired any more once they are older than this: whole
+    /// milliseconds, at most a day. A name that ends with `*` stands for all that begin so.
+    #[must_use]
+    pub fn lifetime<N: Into<String>>(
+        self,
+        time: Duration,
+        groups: impl IntoIterator<Item = N>,
+    ) -> Self {
+        let time = format!("{}ms", time.as_millis());
+        self.with(["lifetime".to_owned(), time], groups)
     }
 
     fn with<N: Into<String>>(
@@ -163,6 +179,18 @@ impl ServiceHints {
         self.pins.get(group).copied()
     }
 
+    /// The lifetime of messages to the group of this name. A line that names the group itself goes
+    /// before those that name the beginning of its name, of which the longest one counts.
+    #[must_use]
+    pub fn lifetime(&self, group: &str) -> Option<Duration> {
+        let by_start = || {
+            let starts = self.lifetimes_by_start.iter();
+            let fitting = starts.filter(|(start, _)| group.starts_with(start.as_str()));
+            fitting.max_by_key(|(start, _)| start.len()).map(|(_, time)| time)
+        };
+        self.lifetimes.get(group).or_else(by_start).copied()
+    }
+
     /// The name of a channel.
     #[must_use]
     pub fn channel_name(&self, channel: u32) -> Option<&str> {
@@ -195,10 +223,22 @@ impl ServiceHints {
         self.sets
     }
 
+    /// True if messages to some groups have a lifetime.
+    #[must_use]
+    pub fn has_lifetimes(&self) -> bool {
+        !self.lifetimes.is_empty() || !self.lifetimes_by_start.is_empty()
+    }
+
+    /// True if hints say where some nodes or groups are.
+    #[must_use]
+    pub fn places(&self) -> bool {
+        !self.nodes.is_empty() || !self.pins.is_empty()
+    }
+
     /// True if there is no hint.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.pins.is_empty()
+        !self.places() && !self.has_lifetimes()
     }
 
     /// Multicast addresses that are needed so that no domain and no channel shares one with another.
@@ -260,6 +300,18 @@ impl Builder {
             domains: hints.domain_names().to_vec(),
             ..ServiceHints::default()
         };
+        for lifetime in hints.lifetimes() {
+            match lifetime.names.strip_suffix('*') {
+                Some(start) => {
+                    let by_start = &mut named.lifetimes_by_start;
+                    by_start.insert(start.to_owned(), lifetime.time);
+                }
+                None => {
+                    let exact = &mut named.lifetimes;
+                    exact.insert(lifetime.names.clone(), lifetime.time);
+                }
+            }
+        }
         let mut sets: BTreeMap<u32, u32> = BTreeMap::new();
         let compartments = compartments(&hints, nodes.len());
         for (name, number) in nodes {
@@ -385,6 +437,30 @@ mod tests {
         assert_eq!(channel("a name with blanks"), Some("slow"));
         assert_eq!(channel("prices"), None);
         assert!(hints.has_pins() && !hints.divides() && !hints.is_empty());
+    }
+
+    #[test]
+    fn lifetimes_are_by_name_or_by_the_beginning_of_names() {
+        let hints = HintList::new()
+            .lifetime(Duration::from_millis(200), ["prices/*", "news"])
+            .lifetime(Duration::from_secs(5), ["prices/slow/*", "prices/slow/gold"])
+            .lifetime(Duration::from_secs(60), ["prices/slow/tin"])
+            .finish()
+            .unwrap();
+        let ms = |name| hints.lifetime(name).map(|time| time.as_millis());
+        for (name, expected) in [
+            ("prices/eur", Some(200)),
+            ("news", Some(200)),
+            ("newspaper", None),
+            ("prices", None),
+            ("prices/slow/lead", Some(5000)),
+            ("prices/slow/tin", Some(60_000)),
+        ] {
+            assert_eq!(ms(name), expected, "{name}");
+        }
+        assert!(hints.has_lifetimes() && !hints.places() && !hints.is_empty());
+        let never = HintList::new().lifetime(Duration::ZERO, ["a"]).finish();
+        assert!(never.is_err());
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub struct SimOptions {
     pub prompt: BTreeMap<usize, Vec<Promptness>>,
     /// Hints to services, which go before plans (R-VIEW-18).
     pub hints: Vec<Hint>,
+    /// By group the lifetime of its messages, whole milliseconds (R-DATA-14).
+    pub lifetimes: BTreeMap<usize, Duration>,
     /// Nodes tell services what they publish (R-MEM-19).
     pub tells_rates: bool,
     /// Hosts whose process has died say so to who probes it.
@@ -128,6 +130,7 @@ impl SimOptions {
             plan_common: None,
             prompt: BTreeMap::new(),
             hints: Vec::new(),
+            lifetimes: BTreeMap::new(),
             tells_rates: false,
             refusals: false,
             layout: Layout::default(),

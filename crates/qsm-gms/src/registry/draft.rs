@@ -25,6 +25,7 @@ pub(super) struct NodeUpdates {
     pub(super) dead: Vec<Update>,
     pub(super) settled: Vec<Update>,
     pub(super) filters: Vec<Update>,
+    pub(super) lifetimes: Vec<Update>,
 }
 
 /// The nodes that must know of a death: they stop waiting for the dead, and they will tell a
@@ -55,6 +56,8 @@ pub(super) struct Draft {
     pub(super) shares: BTreeSet<(RegionId, NodeId)>,
     /// Nodes that are told of a merged region's groups anew.
     pub(super) retold: BTreeSet<(RegionId, NodeId)>,
+    /// Nodes that are told anew of a region with groups whose messages have a lifetime.
+    pub(super) mortal: BTreeSet<(RegionId, NodeId)>,
     /// Lives that have ended, and whom that concerns.
     pub(super) deaths: BTreeMap<Origin, DeathAudience>,
     pub(super) updates: BTreeMap<NodeId, NodeUpdates>,
@@ -92,6 +95,7 @@ impl NodeUpdates {
             &self.dead,
             &self.settled,
             &self.filters,
+            &self.lifetimes,
         ];
         lists.into_iter().all(Vec::is_empty)
     }
@@ -108,6 +112,7 @@ impl NodeUpdates {
             self.dead,
             self.settled,
             self.filters,
+            self.lifetimes,
         ] {
             updates.append(&mut more);
         }

@@ -69,7 +69,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 38] = [
+const VERBS: [(&str, Verb); 39] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -102,6 +102,7 @@ const VERBS: [(&str, Verb); 38] = [
     ("plan-common", Verb::PlanCommon),
     ("prompt", Verb::Prompt),
     ("hint", Verb::Hint),
+    ("lifetime", Verb::Lifetime),
     (
         "tell-rates",
         Verb::Switch(|options| options.tells_rates = true),
@@ -162,6 +163,7 @@ enum Verb {
     PlanCommon,
     Prompt,
     Hint,
+    Lifetime,
     Budget,
     RateMax,
     BatchDelay,
@@ -223,6 +225,7 @@ impl Reader {
             Verb::PlanCommon => options.plan_common = Some(words.number("packets per second")?),
             Verb::Prompt => prompt(options, words)?,
             Verb::Hint => hint(options, words)?,
+            Verb::Lifetime => lifetime(options, words)?,
             Verb::GoneAfter => options.gone_after = words.time("the silence")?,
             Verb::Budget => {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;
@@ -400,6 +403,14 @@ fn hint(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
     options.hints.push(kind(named));
     let contradiction = options.service_hints().err();
     contradiction.map_or(Ok(()), |error| Err(words.wrong(error.to_string())))
+}
+
+fn lifetime(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
+    let group = words.number("a group")?;
+    let time = words.time("the lifetime")?;
+    options.lifetimes.insert(group, time);
+    let wrong = options.service_hints().err();
+    wrong.map_or(Ok(()), |error| Err(words.wrong(error.to_string())))
 }
 
 fn pattern(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {

@@ -191,6 +191,9 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
             }
         }
     }
+    for (group, time) in &options.lifetimes {
+        writeln!(out, "lifetime {group} {}", Time(*time))?;
+    }
     for hint in &options.hints {
         let (kind, named) = hint.parts();
         write!(out, "hint {kind}")?;

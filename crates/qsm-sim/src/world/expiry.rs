@@ -1,0 +1,44 @@
+//! Messages with a lifetime (R-DATA-14).
+
+use qsm_wire::GroupId;
+
+use super::World;
+use crate::checkers::expiry::Expired;
+use crate::engine::Outputs;
+use crate::pattern::GroupPlan;
+use crate::violation::Violation;
+
+impl World {
+    /// Messages are told as expired.
+    pub(super) fn expired(&mut self, lost: Expired) -> Result<(), Violation> {
+        let (now, lifetime) = (self.engine.now(), self.options.lifetimes.get(&lost.group));
+        self.checkers.expired(now, lifetime.copied(), lost)
+    }
+
+    /// Judges what a host sends again, where messages may expire.
+    pub(super) fn repaired(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
+        if self.options.lifetimes.is_empty() || !self.checkers.armed {
+            return Ok(());
+        }
+        let now = self.engine.now();
+        for repaired in &outputs.repairs {
+            let Some(machine) = self.engine.machine(host) else {
+                continue;
+            };
+            // What a dead sender has sent is repaired all the same.
+            if machine.knows_dead(repaired.stream()) {
+                continue;
+            }
+            let lifetime = |group: GroupId| {
+                let group = machine.group_name(group).and_then(GroupPlan::number)?;
+                self.options.lifetimes.get(&group).copied()
+            };
+            let expiry = &self.checkers.expiry;
+            expiry.check_repair(now, host, repaired, lifetime)?;
+        }
+        if let Some(machine) = self.engine.machine(host) {
+            self.checkers.expiry.note(now, host, machine);
+        }
+        Ok(())
+    }
+}
