@@ -39,13 +39,30 @@ fn a_receiver_that_stood_still_is_told_exactly_what_has_expired_and_gets_the_res
     cluster.use_service(&address);
     let (said, service) = channel();
     let stdout = BufReader::new(gms.0.stdout.take().unwrap());
-    thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
-    let words = ["sub", "news", "--name", "sleeper", "--receive-buffer", "64k"];
+    thread::spawn(move || {
+        stdout
+            .lines()
+            .map_while(Result::ok)
+            .try_for_each(|line| said.send(line))
+    });
+    let words = [
+        "sub",
+        "news",
+        "--name",
+        "sleeper",
+        "--receive-buffer",
+        "64k",
+    ];
     let mut sub = cluster.start(&words);
     let witness = cluster.start(&["sub", "news", "--name", "witness"]);
     let (heard, received) = channel();
     let stdout = BufReader::new(sub.0.stdout.take().unwrap());
-    thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| heard.send(line)));
+    thread::spawn(move || {
+        stdout
+            .lines()
+            .map_while(Result::ok)
+            .try_for_each(|line| heard.send(line))
+    });
     let mut publisher = cluster.command(&["pub", "news", "--wait-members", "2"]);
     let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
     let mut stdin = publisher.0.stdin.take().unwrap();
@@ -82,6 +99,8 @@ fn a_receiver_that_stood_still_is_told_exactly_what_has_expired_and_gets_the_res
     drop(stdin);
     let published = publisher.output();
     assert_code(&published, 0);
+    let told = stderr(&published);
+    assert!(told.contains("everything that had not expired"), "{told}");
     while *arrived.last().unwrap() < next {
         arrived.push(number(&received.recv_timeout(PATIENCE).unwrap()));
     }

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use qsm::{Event, Events, LostCause, Node, NodeId, Received, UnconfirmedCause, Unserved, UnservedCause};
+use qsm::{
+    Event, Events, LostCause, Node, NodeId, Received, UnconfirmedCause, Unserved, UnservedCause,
+};
 
 use crate::absence::Absences;
 use crate::away::Away;

@@ -186,7 +186,9 @@ impl ServiceHints {
         let by_start = || {
             let starts = self.lifetimes_by_start.iter();
             let fitting = starts.filter(|(start, _)| group.starts_with(start.as_str()));
-            fitting.max_by_key(|(start, _)| start.len()).map(|(_, time)| time)
+            fitting
+                .max_by_key(|(start, _)| start.len())
+                .map(|(_, time)| time)
         };
         self.lifetimes.get(group).or_else(by_start).copied()
     }
@@ -443,7 +445,10 @@ mod tests {
     fn lifetimes_are_by_name_or_by_the_beginning_of_names() {
         let hints = HintList::new()
             .lifetime(Duration::from_millis(200), ["prices/*", "news"])
-            .lifetime(Duration::from_secs(5), ["prices/slow/*", "prices/slow/gold"])
+            .lifetime(
+                Duration::from_secs(5),
+                ["prices/slow/*", "prices/slow/gold"],
+            )
             .lifetime(Duration::from_secs(60), ["prices/slow/tin"])
             .finish()
             .unwrap();

@@ -134,7 +134,9 @@ impl PacketAges {
     }
 
     fn expired_upto(&self, now: Instant, span: Duration) -> u64 {
-        let over = self.marks.partition_point(|(until, _)| until.after(span) <= now);
+        let over = self
+            .marks
+            .partition_point(|(until, _)| until.after(span) <= now);
         let last = over.checked_sub(1).and_then(|at| self.marks.get(at));
         last.map_or(self.expired_upto, |(_, upto)| *upto)
     }

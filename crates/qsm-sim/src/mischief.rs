@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use qsm_proto::Reason;
 use qsm_wire::membership::{FromService, Update};
 use qsm_wire::{
-    Absent, AbsentCause, Body, Chunk, Coverage, Data, DataHeader, Frame, GroupId, Header, Hop, Numbers, Origin,
-    Packet, Part, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token, TokenWriter,
-    is_intact, seal,
+    Absent, AbsentCause, Body, Chunk, Coverage, Data, DataHeader, Frame, GroupId, Header, Hop,
+    Numbers, Origin, Packet, Part, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token,
+    TokenWriter, is_intact, seal,
 };
 
 use crate::machine::Deliveries;

@@ -9,15 +9,15 @@ mod support;
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
-    About, Answer, AnswerRows, AwayReason, FromService, GroupLifetime, GroupReport, GroupRow, GroupStart, Hello,
-    Member, MemberFilter, NodeRow, QueryKind, Rates, RegionKind, RegionReport, RegionRow, Role,
-    Sender, Strain, ToService, Update, ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupLifetime, GroupReport, GroupRow,
+    GroupStart, Hello, Member, MemberFilter, NodeRow, QueryKind, Rates, RegionKind, RegionReport,
+    RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    AbsentCause, Ack, Beacon, CatchUp, ChannelId, Chunk, DataHeader, FrameHead, GroupId, GroupNumbers, Header,
-    Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId, NumbersQuery, Opening, Origin,
-    Packet, Part, Probe, Reach, ReachReply, RegionId, RequestHead, Reset, SeqRange, SlotHead,
-    StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber,
+    AbsentCause, Ack, Beacon, CatchUp, ChannelId, Chunk, DataHeader, FrameHead, GroupId,
+    GroupNumbers, Header, Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId,
+    NumbersQuery, Opening, Origin, Packet, Part, Probe, Reach, ReachReply, RegionId, RequestHead,
+    Reset, SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber,
 };
 use support::listed::{assert_listed, bytes_of};
 use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};

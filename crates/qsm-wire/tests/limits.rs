@@ -5,10 +5,10 @@ mod support;
 
 use qsm_wire::membership::{AnswerRows, GroupRow, QueryKind};
 use qsm_wire::{
-    Absent, AbsentCause, Chunk, DecodeError, GroupId, GroupNumbers, Header, Heartbeat, Kind, ListQuery,
-    ListReply, Marks, MemberIndex, Numbers, NumbersQuery, Opening, Packet, Part, RegionId, Request,
-    RequestHead, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token, TokenHead, TokenWriter,
-    ViewNumber,
+    Absent, AbsentCause, Chunk, DecodeError, GroupId, GroupNumbers, Header, Heartbeat, Kind,
+    ListQuery, ListReply, Marks, MemberIndex, Numbers, NumbersQuery, Opening, Packet, Part,
+    RegionId, Request, RequestHead, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token,
+    TokenHead, TokenWriter, ViewNumber,
 };
 use qsm_wire::{Origin, Ranges, Slot};
 use support::dice::Dice;

@@ -100,7 +100,9 @@ pub use handle::subscription::{Messages, MessagesError, Subscription, Upcalls};
 pub use handoff::feed::{Feed, Pull};
 pub use handoff::message::{Message, MessageRef, Overflow};
 pub use handoff::mode::DeliveryMode;
-pub use handoff::received::{Back, Delivery, Dropped, Excluded, Lost, LostCause, LostPackets, Received};
+pub use handoff::received::{
+    Back, Delivery, Dropped, Excluded, Lost, LostCause, LostPackets, Received,
+};
 pub use receivers::{Lacking, Receiver, Receivers};
 pub use report::CoreReport;
 pub use runtime::network::{ChannelOptions, DATA_PORT, NetworkOptions};

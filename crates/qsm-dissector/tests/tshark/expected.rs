@@ -9,8 +9,8 @@ use qsm_wire::membership::{
     ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    AbsentCause, Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Part, Ranges, Request,
-    SeqRange, StreamId, Summary, Token,
+    AbsentCause, Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Part, Ranges,
+    Request, SeqRange, StreamId, Summary, Token,
 };
 
 /// A value as tshark shows it.

@@ -1,6 +1,7 @@
 mod absence;
 mod hinted;
 mod layout;
+mod lifetimes;
 mod machine;
 mod merging;
 mod relocation;

@@ -7,11 +7,11 @@ use qsm_wire::{Absent, AbsentCause, MemberIndex, Origin, Request, RequestHead, S
 
 use super::{Region, RegionCx};
 use crate::ranges::{append, append_own};
+use crate::receive::ReceiveStream;
 use crate::repair::{
     PlannedRequest, RequestAllowance, RequestPlanner, RequestTarget, RequestUrgency,
     leave_to_cachers, missing_everywhere, missing_parts, note_missing,
 };
-use crate::receive::ReceiveStream;
 use crate::{Deliver, Destination, Instant, Reason};
 
 /// Packets that the sender has not got any more which a receiver gives up in one go, at least.

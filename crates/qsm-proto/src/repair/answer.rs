@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use qsm_wire::{
-    Absent, AbsentCause, Header, Hop, MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, StreamId,
-    ViewNumber,
+    Absent, AbsentCause, Header, Hop, MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange,
+    StreamId, ViewNumber,
 };
 
 use super::route::RequestRoute;
@@ -257,7 +257,9 @@ impl Answering<'_> {
     /// The same of a stream of another sender.
     fn expired_of(&self, stream: &ReceiveStream, first: u64) -> Option<SeqRange> {
         let sender = stream.id().origin;
-        self.expired_from(sender, first, |sequence| stream.packet(sequence, self.store))
+        self.expired_from(sender, first, |sequence| {
+            stream.packet(sequence, self.store)
+        })
     }
 
     fn forget_old_repairs(&mut self) {

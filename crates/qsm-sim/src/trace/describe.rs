@@ -2,7 +2,9 @@ use core::fmt::Write;
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
-use qsm_wire::{AbsentCause, Body, Data, Heartbeat, Hop, Origin, Packet, Part, Ranges, Request, Summary, Token};
+use qsm_wire::{
+    AbsentCause, Body, Data, Heartbeat, Hop, Origin, Packet, Part, Ranges, Request, Summary, Token,
+};
 
 /// What nodes and addresses are called in a trace: by the numbers of their hosts.
 #[derive(Debug, Default)]

@@ -1,9 +1,9 @@
 //! Random membership messages of every variant.
 
 use qsm_wire::membership::{
-    About, Answer, AnswerRows, AwayReason, FromService, GroupRate, GroupRates, GroupReport,
-    GroupLifetime, GroupRow, GroupStart, Hello, Member, MemberFilter, NodeRow, QueryKind, Rates, RegionKind,
-    RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupLifetime, GroupRate, GroupRates,
+    GroupReport, GroupRow, GroupStart, Hello, Member, MemberFilter, NodeRow, QueryKind, Rates,
+    RegionKind, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 

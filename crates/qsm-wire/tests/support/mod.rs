@@ -16,11 +16,11 @@ pub mod listed;
 pub mod message;
 
 use qsm_wire::{
-    Absent, AbsentCause, Ack, Beacon, Body, CatchUp, Chunk, Data, DataHeader, Frame, FrameHead, GroupId,
-    GroupNumbers, Header, Heard, Heartbeat, Kind, ListQuery, ListReply, MemberIndex, Numbers,
-    NumbersQuery, Opening, Packet, Part, Probe, Reach, ReachReply, RegionId, Request, RequestHead,
-    Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token, TokenAck,
-    TokenHead, TokenWriter, ViewNumber,
+    Absent, AbsentCause, Ack, Beacon, Body, CatchUp, Chunk, Data, DataHeader, Frame, FrameHead,
+    GroupId, GroupNumbers, Header, Heard, Heartbeat, Kind, ListQuery, ListReply, MemberIndex,
+    Numbers, NumbersQuery, Opening, Packet, Part, Probe, Reach, ReachReply, RegionId, Request,
+    RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token,
+    TokenAck, TokenHead, TokenWriter, ViewNumber,
 };
 
 /// A chunk that owns its content.

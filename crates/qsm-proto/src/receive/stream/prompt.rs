@@ -146,9 +146,7 @@ impl ReceiveStream {
         while walk.position < self.highest {
             let next = walk.position + 1;
             let step = match self.slot(next) {
-                PacketState::Received | PacketState::Lost | PacketState::Expired => {
-                    Step::To(next)
-                }
+                PacketState::Received | PacketState::Lost | PacketState::Expired => Step::To(next),
                 PacketState::Missing => self.pass_gap(walk.mode, next, context.now),
                 PacketState::Kept(_) if bytes >= WALKED_IN_ONE_GO_BYTES => Step::At(context.now),
                 PacketState::Kept(place) => match walk.held_until(context.now) {
