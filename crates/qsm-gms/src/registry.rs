@@ -45,6 +45,7 @@ mod late;
 mod life;
 mod lifetimes;
 mod merging;
+mod paces;
 mod placement;
 mod rebuild;
 mod relocation;

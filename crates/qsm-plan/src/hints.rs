@@ -35,11 +35,32 @@ pub struct Lifetime {
     pub time: Duration,
 }
 
+/// Whose pace senders follow where a receiver of a group is slower than the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupPace {
+    /// That of the slowest receiver, for as long as it is slow.
+    Slowest,
+    /// That of the slowest receiver for so long; then it is set aside and catches up by itself.
+    Bounded(Duration),
+}
+
+/// Groups with a pace of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paced {
+    /// The groups: a name, or the beginning of names in front of a `*`.
+    pub names: String,
+    /// The line that says so.
+    pub line: usize,
+    /// The pace.
+    pub pace: GroupPace,
+}
+
 /// Hints of the designer: pins, nodes that are together or apart, and security domains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
     pins: Vec<Pin>,
     lifetimes: Vec<Lifetime>,
+    paces: Vec<Paced>,
     /// By node: the lines that keep it apart from others.
     apart: BTreeMap<NodeId, Vec<u32>>,
     /// By node: the set it has to be together with, and the sets' nodes.
@@ -52,7 +73,7 @@ pub struct Hints {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HintError {
-    /// A line is none of the five kinds, or names nothing.
+    /// A line is none of the six kinds, or names nothing.
     Syntax {
         /// The line.
         line: usize,
@@ -94,6 +115,20 @@ pub enum HintError {
         /// The lines.
         lines: [usize; 2],
     },
+    /// A pace is none.
+    Pace {
+        /// The line.
+        line: usize,
+        /// The pace as it is written.
+        pace: String,
+    },
+    /// Groups have two paces.
+    TwoPaces {
+        /// The groups, as both lines name them.
+        group: String,
+        /// The lines.
+        lines: [usize; 2],
+    },
     /// Two nodes are to be together and apart.
     TogetherAndApart {
         /// The nodes.
@@ -128,7 +163,7 @@ impl core::fmt::Display for HintError {
             Self::Syntax { line, text } => write!(
                 f,
                 "line {line}: `{text}` is no hint; write `pin CHANNEL: GROUP…`, `together: NODE…`, \
-                 `apart: NODE…`, `domain NAME: NODE…` or `lifetime TIME: GROUP…`"
+                 `apart: NODE…`, `domain NAME: NODE…`, `lifetime TIME: GROUP…` or `pace …: GROUP…`"
             ),
             Self::Node { line, name } => write!(
                 f,
@@ -156,6 +191,18 @@ impl core::fmt::Display for HintError {
             } => write!(
                 f,
                 "lines {one} and {two}: {group} has two lifetimes; remove it from one"
+            ),
+            Self::Pace { line, pace } => write!(
+                f,
+                "line {line}: `{pace}` is no pace; write `slowest`, or `bounded` and a time from 1s to \
+                 24h, as in `bounded 10s`"
+            ),
+            Self::TwoPaces {
+                group,
+                lines: [one, two],
+            } => write!(
+                f,
+                "lines {one} and {two}: {group} has two paces; remove it from one"
             ),
             Self::TogetherAndApart {
                 nodes: [one, two],
@@ -255,6 +302,12 @@ impl Hints {
         &self.lifetimes
     }
 
+    /// Groups with a pace of their own. A plan does not follow them.
+    #[must_use]
+    pub fn paces(&self) -> &[Paced] {
+        &self.paces
+    }
+
     /// The security domain of a node; 0: the common one.
     #[must_use]
     pub fn domain(&self, node: NodeId) -> u32 {
@@ -344,6 +397,7 @@ impl Reader {
             }
             ["domain", name] => self.domain(line, name, rest, names),
             ["lifetime", time] => self.lifetime(line, time, rest),
+            ["pace", ref pace @ ..] => self.pace(line, pace, rest),
             _ => Err(hint.wrong()),
         }
     }
@@ -404,6 +458,32 @@ impl Reader {
                 return Err(HintError::TwoLifetimes { group, lines });
             }
             lifetimes.push(Lifetime { names, line, time });
+        }
+        Ok(())
+    }
+
+    fn pace(&mut self, line: usize, pace: &[&str], groups: &[&str]) -> Result<(), HintError> {
+        let known = match *pace {
+            ["slowest"] => Some(GroupPace::Slowest),
+            ["bounded", time] => {
+                let time = span(time).filter(|time| *time >= PATIENCE_MIN);
+                time.map(GroupPace::Bounded)
+            }
+            _ => None,
+        };
+        let Some(known) = known else {
+            let pace = pace.join(" ");
+            return Err(HintError::Pace { line, pace });
+        };
+        let paces = &mut self.hints.paces;
+        for name in groups {
+            let names = (*name).to_owned();
+            if let Some(former) = paces.iter().find(|one| one.names == names) {
+                let (group, lines) = (names, [former.line, line]);
+                return Err(HintError::TwoPaces { group, lines });
+            }
+            let pace = known;
+            paces.push(Paced { names, line, pace });
         }
         Ok(())
     }
@@ -496,7 +576,9 @@ impl Reader {
     }
 }
 
-/// Longest lifetime of messages.
+/// Shortest time for which a slow receiver is followed: words on that come once a second.
+const PATIENCE_MIN: Duration = Duration::from_secs(1);
+/// Longest lifetime of messages, and longest time for which a slow receiver is followed.
 const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// A time in whole milliseconds, with its unit.
@@ -593,6 +675,13 @@ mod tests {
             ("lifetime 25h: g1", "line 1: `25h` is no lifetime"),
             ("lifetime 1.5s: g1", "line 1: `1.5s` is no lifetime"),
             ("lifetime 5s:", "line 1: `lifetime 5s:` is no hint"),
+            ("pace fast: g1", "line 1: `fast` is no pace"),
+            ("pace bounded: g1", "line 1: `bounded` is no pace"),
+            ("pace bounded 10ms: g1", "line 1: `bounded 10ms` is no pace"),
+            (
+                "pace slowest: g1\npace bounded 5s: g1",
+                "lines 1 and 2: g1 has two paces",
+            ),
             (
                 "lifetime 5s: g1 g*\n\nlifetime 1s: g*",
                 "lines 1 and 3: g* has two lifetimes",

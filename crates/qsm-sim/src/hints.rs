@@ -58,6 +58,9 @@ impl SimOptions {
             };
             list = list.lifetime(time, [GroupPlan::name(*group)]);
         }
+        for (group, pace) in &self.paces {
+            list = list.pace(*pace, [GroupPlan::name(*group)]);
+        }
         for (at, hint) in self.hints.iter().enumerate() {
             list = match hint {
                 Hint::Domain(hosts) => list.domain(format!("d{at}"), names(hosts)),

@@ -106,6 +106,14 @@ impl Search<'_> {
             },
         );
         better |= self.each(
+            |options| options.paces.len(),
+            |options, at| {
+                if let Some(group) = options.paces.keys().nth(at).copied() {
+                    options.paces.remove(&group);
+                }
+            },
+        );
+        better |= self.each(
             |options| options.lifetimes.len(),
             |options, at| {
                 if let Some(group) = options.lifetimes.keys().nth(at).copied() {

@@ -15,7 +15,7 @@ use qsm_wire::membership::{Answer, Role};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, StreamId, ViewNumber};
 
 use crate::checkers::expiry::Expired;
-use crate::checkers::{Arrival, Checkers, memory, pauses, views};
+use crate::checkers::{Arrival, Checkers, memory, pauses, slowness, views};
 use crate::clock::Clock;
 use crate::content;
 use crate::coverage::Coverage;
@@ -594,7 +594,10 @@ impl World {
                 };
                 self.admitted(host, origin);
             }
-            (Event::Away { .. }, Some(origin)) => self.checkers.history.set_away(origin),
+            (Event::Away { reason, .. }, Some(origin)) => {
+                slowness::check_away(&self.options, host, *reason)?;
+                self.checkers.history.set_away(origin);
+            }
             (Event::Back { region, .. }, Some(origin)) => {
                 self.checkers.history.set_back(origin);
                 self.judge_return(host, *region)?;

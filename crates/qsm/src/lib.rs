@@ -124,7 +124,8 @@ pub use qsm_exporter::{Pusher, PusherError};
 pub use qsm_metrics as metrics;
 
 pub use qsm_gms::{
-    DISCOVERY_V4, DISCOVERY_V6, HintError, HintList, ServiceEvent, ServiceHints, ServiceStats,
+    DISCOVERY_V4, DISCOVERY_V6, GroupPace, HintError, HintList, ServiceEvent, ServiceHints,
+    ServiceStats,
 };
 pub use qsm_net::{
     Affinity, BusyPoll, Cloning, Family, FaultConfig, FaultCounters, Interface, InterfaceError,

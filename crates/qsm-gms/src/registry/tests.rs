@@ -4,6 +4,7 @@ mod layout;
 mod lifetimes;
 mod machine;
 mod merging;
+mod paces;
 mod relocation;
 mod reports;
 mod resumption;
