@@ -173,37 +173,21 @@ impl core::fmt::Display for HintError {
                 f,
                 "line {line}: no group is called {name}; check it against the subscriptions"
             ),
-            Self::PinnedTwice {
-                group,
-                lines: [one, two],
-            } => write!(
-                f,
-                "lines {one} and {two}: {group} is pinned to two channels; remove it from one"
-            ),
+            Self::PinnedTwice { group, lines } => {
+                twice(f, *lines, group, "is pinned to two channels")
+            }
             Self::Lifetime { line, time } => write!(
                 f,
                 "line {line}: `{time}` is no lifetime; write a whole number and its unit, from 1ms \
                  to 24h, as in `200ms`, `5s`, `10min` or `2h`"
             ),
-            Self::TwoLifetimes {
-                group,
-                lines: [one, two],
-            } => write!(
-                f,
-                "lines {one} and {two}: {group} has two lifetimes; remove it from one"
-            ),
+            Self::TwoLifetimes { group, lines } => twice(f, *lines, group, "has two lifetimes"),
             Self::Pace { line, pace } => write!(
                 f,
                 "line {line}: `{pace}` is no pace; write `slowest`, or `bounded` and a time from 1s to \
                  24h, as in `bounded 10s`"
             ),
-            Self::TwoPaces {
-                group,
-                lines: [one, two],
-            } => write!(
-                f,
-                "lines {one} and {two}: {group} has two paces; remove it from one"
-            ),
+            Self::TwoPaces { group, lines } => twice(f, *lines, group, "has two paces"),
             Self::TogetherAndApart {
                 nodes: [one, two],
                 lines: [together, apart],
@@ -220,13 +204,9 @@ impl core::fmt::Display for HintError {
                 "line {line}: {one} and {two} are of different security domains, which never share \
                  a region; remove one of them from this line"
             ),
-            Self::TwoDomains {
-                node,
-                lines: [one, two],
-            } => write!(
-                f,
-                "lines {one} and {two}: {node} is in two security domains; remove it from one"
-            ),
+            Self::TwoDomains { node, lines } => {
+                twice(f, *lines, node, "is in two security domains")
+            }
             Self::TogetherAndPinned {
                 lines: [together, pin],
             } => write!(
@@ -237,6 +217,20 @@ impl core::fmt::Display for HintError {
             ),
         }
     }
+}
+
+/// A name is in two lines, of which one is too many.
+fn twice(
+    f: &mut core::fmt::Formatter<'_>,
+    lines: [usize; 2],
+    name: &str,
+    what: &str,
+) -> core::fmt::Result {
+    let [one, two] = lines;
+    write!(
+        f,
+        "lines {one} and {two}: {name} {what}; remove it from one"
+    )
 }
 
 impl core::error::Error for HintError {}

@@ -131,6 +131,22 @@ fn a_packet_with_a_message_that_has_no_lifetime_is_repaired_however_late() {
 
 // Rule R-DATA-14.
 #[test]
+fn a_message_whose_first_part_has_expired_has_expired() {
+    let mut cluster = cluster();
+    cluster.withheld.insert((LACKING, 2));
+    publish(&mut cluster, 0, 1);
+    // Its other parts come, and end behind what has expired.
+    cluster.publish(SENDER, 0, &[7; 10_000]);
+    cluster.run(MS);
+    publish(&mut cluster, 0, 1);
+    cluster.run(Duration::from_secs(2));
+    assert_eq!(delivered(&cluster, LACKING, 0), [1, 3]);
+    assert_eq!(lost(&cluster, LACKING), [(0, 2, 2, 1)]);
+    assert_eq!(expired(&cluster, LACKING), 1);
+}
+
+// Rule R-DATA-14.
+#[test]
 fn what_nobody_has_got_is_given_up_by_all() {
     let mut cluster = cluster();
     cluster.withheld.extend((1..=4).map(|member| (member, 3)));

@@ -557,22 +557,25 @@ impl World {
             } => {
                 let base = self.base(sender, group);
                 let (first, last) = (base + first, base + last);
-                let known = self.group_of(host, group);
+                let Some(group) = self.group_of(host, group) else {
+                    return match expired {
+                        true => Ok(()),
+                        false => self.gave_up(host, sender),
+                    };
+                };
+                let lost = Expired {
+                    receiver,
+                    group,
+                    sender,
+                    first,
+                    last,
+                };
                 if expired {
-                    return known.map_or(Ok(()), |group| {
-                        self.expired(Expired {
-                            receiver,
-                            group,
-                            sender,
-                            first,
-                            last,
-                        })
-                    });
+                    return self.expired(lost);
                 }
                 self.gave_up(host, sender)?;
-                if let Some(group) = known {
-                    self.checkers.lost(receiver, group, sender, first, last)?;
-                }
+                self.checkers.lost(receiver, group, sender, first, last)?;
+                self.note_old(lost);
             }
             Loss::Packets { sender, packets } => {
                 self.gave_up(host, sender)?;

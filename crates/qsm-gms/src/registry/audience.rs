@@ -126,7 +126,8 @@ impl Registry {
     /// Brings one node's knowledge of one region's groups up to date.
     fn check(&mut self, now: Instant, id: RegionId, node_id: NodeId, draft: &mut Draft) {
         let published = self.share_signature(id, node_id);
-        let lifetimes = self.lifetime_signature(id);
+        let lifetimes = draft.signatures.entry(id);
+        let lifetimes = *lifetimes.or_insert_with(|| self.lifetime_signature(id));
         let (Some(region), Some(node)) = (self.regions.get_mut(id), self.nodes.get_mut(&node_id))
         else {
             return;

@@ -3,6 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use qsm_wire::membership::{Member, Update};
 use qsm_wire::{NodeId, Origin, RegionId};
 
+use crate::plan::Signature;
+
 /// The change of one region's members within a batch.
 #[derive(Debug, Default)]
 pub(super) struct ViewChange {
@@ -56,6 +58,8 @@ pub(super) struct Draft {
     pub(super) shares: BTreeSet<(RegionId, NodeId)>,
     /// Nodes that are told of a merged region's groups anew.
     pub(super) retold: BTreeSet<(RegionId, NodeId)>,
+    /// By region the signature of its lifetimes: its groups do not change any more in this batch.
+    pub(super) signatures: BTreeMap<RegionId, Signature>,
     /// Nodes that are told anew of a region with groups whose messages have a lifetime.
     pub(super) mortal: BTreeSet<(RegionId, NodeId)>,
     /// Lives that have ended, and whom that concerns.

@@ -47,10 +47,19 @@ pub(super) struct LostNumbers {
     told: Option<ToldNumbers>,
     /// Packets passed that nobody can tell the messages of, and the application has yet to learn of.
     unknown_packets: u64,
-    /// Delivery has passed packets that had expired, since all lost messages have been named.
-    passed_expired: bool,
-    /// So it has others.
-    passed_gone: bool,
+    /// Packets that delivery has passed since the messages of those before were named.
+    passed: PassedPackets,
+}
+
+/// Causes for which packets were given up that delivery has passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct PassedPackets {
+    /// Some had expired.
+    expired: bool,
+    /// Some are gone.
+    gone: bool,
+    /// The messages in them have been named, but for one that ends behind them.
+    named: bool,
 }
 
 /// Messages of a sender to a group that will not come.
@@ -184,8 +193,11 @@ impl ReceiveStream {
     /// Delivery has passed a packet that was given up.
     pub(super) fn note_passed(&mut self, expired: bool) {
         if let Some(lost) = &mut self.lost_numbers {
-            lost.passed_expired |= expired;
-            lost.passed_gone |= !expired;
+            if lost.passed.named {
+                lost.passed = PassedPackets::default();
+            }
+            lost.passed.expired |= expired;
+            lost.passed.gone |= !expired;
         }
     }
 
@@ -193,7 +205,7 @@ impl ReceiveStream {
     /// others are gone it is not known which of them had these messages.
     pub(super) fn loss_cause(&self) -> LossCause {
         let lost = self.lost_numbers.as_ref();
-        match lost.is_some_and(|lost| lost.passed_expired && !lost.passed_gone) {
+        match lost.is_some_and(|lost| lost.passed.expired && !lost.passed.gone) {
             true => LossCause::Expired,
             false => LossCause::Gone,
         }
@@ -330,7 +342,7 @@ impl ReceiveStream {
             return;
         };
         let told = lost.told.take();
-        (lost.passed_expired, lost.passed_gone) = (false, false);
+        lost.passed.named = true;
         let sender = self.id.origin;
         for (group, last) in told.into_iter().flat_map(|told| told.lasts) {
             if let Some((first, last)) = delivery.cursors.pass(sender, group, last) {
