@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use qsm::{Event, Events, Node, NodeId, Received, UnconfirmedCause, Unserved, UnservedCause};
+use qsm::{
+    Event, Events, LostCause, Node, NodeId, Received, UnconfirmedCause, Unserved, UnservedCause,
+};
 
 use crate::absence::Absences;
 use crate::away::Away;
@@ -38,6 +40,8 @@ pub struct Notices {
     verbose: bool,
     /// Messages lost, as far as known; of lost packets, packets.
     pub lost: u64,
+    /// Of these, messages that had expired.
+    pub expired: u64,
     /// Messages of this node that nobody was left to have, by group.
     unheard: BTreeMap<Arc<str>, u64>,
     /// When the node was excluded, and whose messages it may have missed.
@@ -70,6 +74,7 @@ impl Notices {
             events: node.events(),
             verbose: options.network.verbose,
             lost: 0,
+            expired: 0,
             unheard: BTreeMap::new(),
             absences: Absences::new(SystemTime::now()),
             away: Away::default(),
@@ -141,7 +146,11 @@ impl Notices {
             }
             other => {
                 match other {
-                    Received::Lost(lost) => self.absences.lost(lost.sender, &lost.group),
+                    Received::Lost(lost) => {
+                        self.absences.lost(lost.sender, &lost.group);
+                        let expired = lost.cause == LostCause::Expired;
+                        self.expired += if expired { lost.messages() } else { 0 };
+                    }
                     Received::Excluded(_) => self.absences.returned(),
                     _ => {}
                 }
@@ -305,11 +314,16 @@ fn others(node: &Node) -> Option<usize> {
 fn loss(missing: &Received, names: &Names) -> Option<String> {
     match missing {
         Received::Lost(lost) => Some(format!(
-            "LOST: group {} sender {} messages {}..={}",
+            "LOST: group {} sender {} messages {}..={}{}",
             printable(&lost.group),
             names.with_identity(lost.sender),
             lost.first,
-            lost.last
+            lost.last,
+            match lost.cause {
+                LostCause::Expired => ", expired",
+                LostCause::Overdue => ", not waited for any longer",
+                _ => "",
+            }
         )),
         Received::LostPackets(lost) => Some(format!(
             "LOST: {} of sender {}, which has died",
@@ -484,7 +498,10 @@ mod tests {
         let lost = Received::Lost(Lost::new("a\nb", Origin::default(), 3, 5));
         assert_eq!(lost.missing(), 3);
         let line = "LOST: group a\\nb sender 0.0 messages 3..=5".to_owned();
-        assert_eq!(loss(&lost, &Names::default()), Some(line));
+        assert_eq!(loss(&lost, &Names::default()), Some(line.clone()));
+        let lost = Lost::new("a\nb", Origin::default(), 3, 5).because(LostCause::Expired);
+        let told = loss(&Received::Lost(lost), &Names::default());
+        assert_eq!(told, Some(line + ", expired"));
     }
 
     #[test]

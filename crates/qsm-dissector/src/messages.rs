@@ -235,6 +235,13 @@ const FILTER: &[Field] = &[
         "groups received since a later view",
     ),
 ];
+const LIFETIME: &[Field] = &[
+    GROUP,
+    u32("lifetime", "lifetime of the group's messages")
+        .unit("ms")
+        .drawn("lifetime ms"),
+];
+const A_LIFETIME: Field = Field::new("group_lifetime", Shape::Record(LIFETIME), "a group");
 const A_FILTER: Field = Field::new("filter", Shape::Record(FILTER), "a member");
 
 /// Updates in a Batch.
@@ -270,6 +277,19 @@ pub const UPDATES: &[Variant] = &[
                 &A_FILTER,
                 "members that do not receive all groups",
             ),
+        ],
+    ),
+    variant(
+        10,
+        "Lifetimes",
+        &[
+            REGION,
+            list(
+                "lifetimes",
+                &A_LIFETIME,
+                "groups whose messages have a lifetime",
+            )
+            .drawn("groups"),
         ],
     ),
 ];

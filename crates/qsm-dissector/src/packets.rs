@@ -407,6 +407,7 @@ pub const PACKETS: &[PacketFormat] = &[
         &[
             CHANNEL,
             STREAM,
+            flag("expired", "the lifetime of their messages is over").drawn("cause"),
             u8("ranges_count", "number of ranges").drawn("count"),
             counted(
                 "ranges",

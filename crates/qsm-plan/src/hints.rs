@@ -1,5 +1,6 @@
 //! Hints: the designer knows better than a cost model (R021).
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use qsm_wire::{GroupId, NodeId};
@@ -23,10 +24,43 @@ pub struct Pin {
     pub groups: Vec<GroupId>,
 }
 
+/// Time after which messages of groups are not repaired any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lifetime {
+    /// The groups: a name, or the beginning of names in front of a `*`.
+    pub names: String,
+    /// The line that says so.
+    pub line: usize,
+    /// The time, whole milliseconds.
+    pub time: Duration,
+}
+
+/// Whose pace senders follow where a receiver of a group is slower than the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupPace {
+    /// That of the slowest receiver, for as long as it is slow.
+    Slowest,
+    /// That of the slowest receiver for so long; then it is set aside and catches up by itself.
+    Bounded(Duration),
+}
+
+/// Groups with a pace of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paced {
+    /// The groups: a name, or the beginning of names in front of a `*`.
+    pub names: String,
+    /// The line that says so.
+    pub line: usize,
+    /// The pace.
+    pub pace: GroupPace,
+}
+
 /// Hints of the designer: pins, nodes that are together or apart, and security domains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hints {
     pins: Vec<Pin>,
+    lifetimes: Vec<Lifetime>,
+    paces: Vec<Paced>,
     /// By node: the lines that keep it apart from others.
     apart: BTreeMap<NodeId, Vec<u32>>,
     /// By node: the set it has to be together with, and the sets' nodes.
@@ -39,7 +73,7 @@ pub struct Hints {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HintError {
-    /// A line is none of the four kinds, or names nothing.
+    /// A line is none of the six kinds, or names nothing.
     Syntax {
         /// The line.
         line: usize,
@@ -63,6 +97,34 @@ pub enum HintError {
     /// A group is pinned to two channels.
     PinnedTwice {
         /// The group.
+        group: String,
+        /// The lines.
+        lines: [usize; 2],
+    },
+    /// A lifetime is none.
+    Lifetime {
+        /// The line.
+        line: usize,
+        /// The time as it is written.
+        time: String,
+    },
+    /// Groups have two lifetimes.
+    TwoLifetimes {
+        /// The groups, as both lines name them.
+        group: String,
+        /// The lines.
+        lines: [usize; 2],
+    },
+    /// A pace is none.
+    Pace {
+        /// The line.
+        line: usize,
+        /// The pace as it is written.
+        pace: String,
+    },
+    /// Groups have two paces.
+    TwoPaces {
+        /// The groups, as both lines name them.
         group: String,
         /// The lines.
         lines: [usize; 2],
@@ -101,7 +163,7 @@ impl core::fmt::Display for HintError {
             Self::Syntax { line, text } => write!(
                 f,
                 "line {line}: `{text}` is no hint; write `pin CHANNEL: GROUP…`, `together: NODE…`, \
-                 `apart: NODE…` or `domain NAME: NODE…`"
+                 `apart: NODE…`, `domain NAME: NODE…`, `lifetime TIME: GROUP…` or `pace …: GROUP…`"
             ),
             Self::Node { line, name } => write!(
                 f,
@@ -111,13 +173,21 @@ impl core::fmt::Display for HintError {
                 f,
                 "line {line}: no group is called {name}; check it against the subscriptions"
             ),
-            Self::PinnedTwice {
-                group,
-                lines: [one, two],
-            } => write!(
+            Self::PinnedTwice { group, lines } => {
+                twice(f, *lines, group, "is pinned to two channels")
+            }
+            Self::Lifetime { line, time } => write!(
                 f,
-                "lines {one} and {two}: {group} is pinned to two channels; remove it from one"
+                "line {line}: `{time}` is no lifetime; write a whole number and its unit, from 1ms \
+                 to 24h, as in `200ms`, `5s`, `10min` or `2h`"
             ),
+            Self::TwoLifetimes { group, lines } => twice(f, *lines, group, "has two lifetimes"),
+            Self::Pace { line, pace } => write!(
+                f,
+                "line {line}: `{pace}` is no pace; write `slowest`, or `bounded` and a time from 1s to \
+                 24h, as in `bounded 10s`"
+            ),
+            Self::TwoPaces { group, lines } => twice(f, *lines, group, "has two paces"),
             Self::TogetherAndApart {
                 nodes: [one, two],
                 lines: [together, apart],
@@ -134,13 +204,9 @@ impl core::fmt::Display for HintError {
                 "line {line}: {one} and {two} are of different security domains, which never share \
                  a region; remove one of them from this line"
             ),
-            Self::TwoDomains {
-                node,
-                lines: [one, two],
-            } => write!(
-                f,
-                "lines {one} and {two}: {node} is in two security domains; remove it from one"
-            ),
+            Self::TwoDomains { node, lines } => {
+                twice(f, *lines, node, "is in two security domains")
+            }
             Self::TogetherAndPinned {
                 lines: [together, pin],
             } => write!(
@@ -151,6 +217,20 @@ impl core::fmt::Display for HintError {
             ),
         }
     }
+}
+
+/// A name is in two lines, of which one is too many.
+fn twice(
+    f: &mut core::fmt::Formatter<'_>,
+    lines: [usize; 2],
+    name: &str,
+    what: &str,
+) -> core::fmt::Result {
+    let [one, two] = lines;
+    write!(
+        f,
+        "lines {one} and {two}: {name} {what}; remove it from one"
+    )
 }
 
 impl core::error::Error for HintError {}
@@ -208,6 +288,18 @@ impl Hints {
     #[must_use]
     pub fn pins(&self) -> &[Pin] {
         &self.pins
+    }
+
+    /// Groups whose messages have a lifetime. A plan does not follow them.
+    #[must_use]
+    pub fn lifetimes(&self) -> &[Lifetime] {
+        &self.lifetimes
+    }
+
+    /// Groups with a pace of their own. A plan does not follow them.
+    #[must_use]
+    pub fn paces(&self) -> &[Paced] {
+        &self.paces
     }
 
     /// The security domain of a node; 0: the common one.
@@ -298,6 +390,8 @@ impl Reader {
                 Ok(())
             }
             ["domain", name] => self.domain(line, name, rest, names),
+            ["lifetime", time] => self.lifetime(line, time, rest),
+            ["pace", ref pace @ ..] => self.pace(line, pace, rest),
             _ => Err(hint.wrong()),
         }
     }
@@ -341,6 +435,49 @@ impl Reader {
                 line,
                 groups: pinned,
             }),
+        }
+        Ok(())
+    }
+
+    fn lifetime(&mut self, line: usize, time: &str, groups: &[&str]) -> Result<(), HintError> {
+        let Some(time) = span(time) else {
+            let time = time.to_owned();
+            return Err(HintError::Lifetime { line, time });
+        };
+        let lifetimes = &mut self.hints.lifetimes;
+        for name in groups {
+            let names = (*name).to_owned();
+            if let Some(former) = lifetimes.iter().find(|one| one.names == names) {
+                let (group, lines) = (names, [former.line, line]);
+                return Err(HintError::TwoLifetimes { group, lines });
+            }
+            lifetimes.push(Lifetime { names, line, time });
+        }
+        Ok(())
+    }
+
+    fn pace(&mut self, line: usize, pace: &[&str], groups: &[&str]) -> Result<(), HintError> {
+        let known = match *pace {
+            ["slowest"] => Some(GroupPace::Slowest),
+            ["bounded", time] => {
+                let time = span(time).filter(|time| *time >= PATIENCE_MIN);
+                time.map(GroupPace::Bounded)
+            }
+            _ => None,
+        };
+        let Some(known) = known else {
+            let pace = pace.join(" ");
+            return Err(HintError::Pace { line, pace });
+        };
+        let paces = &mut self.hints.paces;
+        for name in groups {
+            let names = (*name).to_owned();
+            if let Some(former) = paces.iter().find(|one| one.names == names) {
+                let (group, lines) = (names, [former.line, line]);
+                return Err(HintError::TwoPaces { group, lines });
+            }
+            let pace = known;
+            paces.push(Paced { names, line, pace });
         }
         Ok(())
     }
@@ -433,6 +570,27 @@ impl Reader {
     }
 }
 
+/// Shortest time for which a slow receiver is followed: words on that come once a second.
+const PATIENCE_MIN: Duration = Duration::from_secs(1);
+/// Longest lifetime of messages, and longest time for which a slow receiver is followed.
+const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// A time in whole milliseconds, with its unit.
+fn span(text: &str) -> Option<Duration> {
+    let unit = text.find(|character: char| !character.is_ascii_digit())?;
+    let (number, unit) = text.split_at(unit);
+    let number: u64 = number.parse().ok()?;
+    let ms: u64 = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    let time = Duration::from_millis(number.checked_mul(ms)?);
+    (time > Duration::ZERO && time <= LIFETIME_MAX).then_some(time)
+}
+
 fn nodes(
     line: usize,
     members: &[&str],
@@ -482,6 +640,19 @@ mod tests {
     }
 
     #[test]
+    fn lifetimes_have_units() {
+        let text = "lifetime 200ms: a\nlifetime 5s: b c\nlifetime 10min: d*\nlifetime 24h: e";
+        let hints = Hints::parse(text, &Letters).unwrap();
+        let lifetimes = hints.lifetimes().iter();
+        let times: Vec<(&str, u64)> = lifetimes
+            .map(|one| (one.names.as_str(), one.time.as_secs()))
+            .collect();
+        let expected = [("a", 0), ("b", 5), ("c", 5), ("d*", 600), ("e", 86_400)];
+        assert_eq!(times, expected);
+        assert_eq!(hints.lifetimes()[0].time, Duration::from_millis(200));
+    }
+
+    #[test]
     fn contradictions_are_named_with_their_lines() {
         for (text, says) in [
             ("near: n1", "line 1: `near: n1` is no hint"),
@@ -492,6 +663,22 @@ mod tests {
             (
                 "pin a: g1\npin b: g2 g1",
                 "lines 1 and 2: g1 is pinned to two channels",
+            ),
+            ("lifetime 200: g1", "line 1: `200` is no lifetime"),
+            ("lifetime 0ms: g1", "line 1: `0ms` is no lifetime"),
+            ("lifetime 25h: g1", "line 1: `25h` is no lifetime"),
+            ("lifetime 1.5s: g1", "line 1: `1.5s` is no lifetime"),
+            ("lifetime 5s:", "line 1: `lifetime 5s:` is no hint"),
+            ("pace fast: g1", "line 1: `fast` is no pace"),
+            ("pace bounded: g1", "line 1: `bounded` is no pace"),
+            ("pace bounded 10ms: g1", "line 1: `bounded 10ms` is no pace"),
+            (
+                "pace slowest: g1\npace bounded 5s: g1",
+                "lines 1 and 2: g1 has two paces",
+            ),
+            (
+                "lifetime 5s: g1 g*\n\nlifetime 1s: g*",
+                "lines 1 and 3: g* has two lifetimes",
             ),
             (
                 "together: n1 n2\ntogether: n2 n3\napart: n1 n3",

@@ -81,7 +81,7 @@ mod work;
 
 pub use cluster::Cost;
 pub use commons::CommonSets;
-pub use hints::{HintError, Hints, Names, Pin};
+pub use hints::{GroupPace, HintError, Hints, Lifetime, Names, Paced, Pin};
 pub use moves::Move;
 pub use named::{HintList, NodeHint, ServiceHints};
 pub use plan::{

@@ -12,12 +12,13 @@
 //! name alone, whoever is there already. The price is that of two nodes that are apart one is
 //! apart from all others as well that are not named, unless these are of its compartment.
 
+use core::time::Duration;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_wire::{GroupId, NodeId};
 
-use crate::hints::{HintError, Hints, Names, Reader, Written, lines, words};
+use crate::hints::{GroupPace, HintError, Hints, Names, Reader, Written, lines, words};
 
 /// Hints in the order in which they are given, for [`ServiceHints`]. Errors name them by their number,
 /// from 1 on, as those of a file by its line.
@@ -55,6 +56,51 @@ pub struct ServiceHints {
     domains: Vec<String>,
     /// Number of sets of nodes that are together.
     sets: u32,
+    /// Lifetimes of messages.
+    lifetimes: ByName<Duration>,
+    paces: ByName<GroupPace>,
+}
+
+/// What groups have by their names, or by the beginnings of their names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ByName<T> {
+    exact: BTreeMap<String, T>,
+    by_start: BTreeMap<String, T>,
+}
+
+impl<T> Default for ByName<T> {
+    fn default() -> Self {
+        Self {
+            exact: BTreeMap::new(),
+            by_start: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T: Copy> ByName<T> {
+    fn insert(&mut self, names: &str, value: T) {
+        match names.strip_suffix('*') {
+            Some(start) => self.by_start.insert(start.to_owned(), value),
+            None => self.exact.insert(names.to_owned(), value),
+        };
+    }
+
+    fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.by_start.is_empty()
+    }
+
+    /// A line that names the group itself goes before those that name the beginning of its name, of
+    /// which the longest one counts.
+    fn of(&self, group: &str) -> Option<T> {
+        let by_start = || {
+            let starts = self.by_start.iter();
+            let fitting = starts.filter(|(start, _)| group.starts_with(start.as_str()));
+            fitting
+                .max_by_key(|(start, _)| start.len())
+                .map(|(_, value)| value)
+        };
+        self.exact.get(group).or_else(by_start).copied()
+    }
 }
 
 /// Hints for a node; the default is that of one that is not named.
@@ -105,6 +151,36 @@ impl HintList {
         groups: impl IntoIterator<Item = N>,
     ) -> Self {
         self.with(["pin".to_owned(), channel.into()], groups)
+    }
+
+    /// Messages to these groups are not repaired any more once they are older than this: whole
+    /// milliseconds, at most a day. A name that ends with `*` stands for all that begin so.
+    #[must_use]
+    pub fn lifetime<N: Into<String>>(
+        self,
+        time: Duration,
+        groups: impl IntoIterator<Item = N>,
+    ) -> Self {
+        let time = format!("{}ms", time.as_millis());
+        self.with(["lifetime".to_owned(), time], groups)
+    }
+
+    /// Senders to these groups follow the slowest receiver for as long as this pace says. A name that
+    /// ends with `*` stands for all that begin so.
+    #[must_use]
+    pub fn pace<N: Into<String>>(
+        self,
+        pace: GroupPace,
+        groups: impl IntoIterator<Item = N>,
+    ) -> Self {
+        let pace = match pace {
+            GroupPace::Slowest => vec!["slowest".to_owned()],
+            GroupPace::Bounded(time) => {
+                vec!["bounded".to_owned(), format!("{}ms", time.as_millis())]
+            }
+        };
+        let head = core::iter::once("pace".to_owned()).chain(pace);
+        self.with(head, groups)
     }
 
     fn with<N: Into<String>>(
@@ -163,6 +239,20 @@ impl ServiceHints {
         self.pins.get(group).copied()
     }
 
+    /// The lifetime of messages to the group of this name. A line that names the group itself goes
+    /// before those that name the beginning of its name, of which the longest one counts.
+    #[must_use]
+    pub fn lifetime(&self, group: &str) -> Option<Duration> {
+        self.lifetimes.of(group)
+    }
+
+    /// The pace of the group of this name, chosen likewise; `None`: none is given, and its senders follow
+    /// a slow receiver for as long as the service does in general.
+    #[must_use]
+    pub fn pace(&self, group: &str) -> Option<GroupPace> {
+        self.paces.of(group)
+    }
+
     /// The name of a channel.
     #[must_use]
     pub fn channel_name(&self, channel: u32) -> Option<&str> {
@@ -195,10 +285,28 @@ impl ServiceHints {
         self.sets
     }
 
+    /// True if messages to some groups have a lifetime.
+    #[must_use]
+    pub fn has_lifetimes(&self) -> bool {
+        !self.lifetimes.is_empty()
+    }
+
+    /// True if some groups have a pace of their own.
+    #[must_use]
+    pub fn has_paces(&self) -> bool {
+        !self.paces.is_empty()
+    }
+
+    /// True if hints say where some nodes or groups are.
+    #[must_use]
+    pub fn places(&self) -> bool {
+        !self.nodes.is_empty() || !self.pins.is_empty()
+    }
+
     /// True if there is no hint.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.pins.is_empty()
+        !self.places() && !self.has_lifetimes() && !self.has_paces()
     }
 
     /// Multicast addresses that are needed so that no domain and no channel shares one with another.
@@ -260,6 +368,12 @@ impl Builder {
             domains: hints.domain_names().to_vec(),
             ..ServiceHints::default()
         };
+        for lifetime in hints.lifetimes() {
+            named.lifetimes.insert(&lifetime.names, lifetime.time);
+        }
+        for paced in hints.paces() {
+            named.paces.insert(&paced.names, paced.pace);
+        }
         let mut sets: BTreeMap<u32, u32> = BTreeMap::new();
         let compartments = compartments(&hints, nodes.len());
         for (name, number) in nodes {
@@ -385,6 +499,49 @@ mod tests {
         assert_eq!(channel("a name with blanks"), Some("slow"));
         assert_eq!(channel("prices"), None);
         assert!(hints.has_pins() && !hints.divides() && !hints.is_empty());
+    }
+
+    #[test]
+    fn lifetimes_are_by_name_or_by_the_beginning_of_names() {
+        let hints = HintList::new()
+            .lifetime(Duration::from_millis(200), ["prices/*", "news"])
+            .lifetime(
+                Duration::from_secs(5),
+                ["prices/slow/*", "prices/slow/gold"],
+            )
+            .lifetime(Duration::from_secs(60), ["prices/slow/tin"])
+            .finish()
+            .unwrap();
+        let ms = |name| hints.lifetime(name).map(|time| time.as_millis());
+        for (name, expected) in [
+            ("prices/eur", Some(200)),
+            ("news", Some(200)),
+            ("newspaper", None),
+            ("prices", None),
+            ("prices/slow/lead", Some(5000)),
+            ("prices/slow/tin", Some(60_000)),
+        ] {
+            assert_eq!(ms(name), expected, "{name}");
+        }
+        assert!(hints.has_lifetimes() && !hints.places() && !hints.is_empty());
+        let never = HintList::new().lifetime(Duration::ZERO, ["a"]).finish();
+        assert!(never.is_err());
+    }
+
+    #[test]
+    fn paces_are_by_name_as_well() {
+        let soon = GroupPace::Bounded(Duration::from_secs(3));
+        let hints = HintList::new()
+            .pace(GroupPace::Slowest, ["orders/*"])
+            .pace(soon, ["orders/test", "prices/*"])
+            .finish()
+            .unwrap();
+        let paces = ["orders/eu", "orders/test", "prices/eur", "news"].map(|name| hints.pace(name));
+        assert_eq!(
+            paces,
+            [Some(GroupPace::Slowest), Some(soon), Some(soon), None]
+        );
+        assert!(hints.has_paces() && !hints.has_lifetimes() && !hints.places());
     }
 
     #[test]

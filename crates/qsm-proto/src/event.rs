@@ -67,6 +67,8 @@ pub enum Miss<'a> {
         first: u64,
         /// Last message lost.
         last: u64,
+        /// Why.
+        cause: LossCause,
     },
     /// Messages that were sent while this node was excluded: they lie between the last one of the
     /// former life and the first one of this.
@@ -96,6 +98,19 @@ pub enum Miss<'a> {
         /// The life that has ended.
         incarnation: Incarnation,
     },
+}
+
+/// Why messages will never be delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// Nobody has them any more.
+    #[default]
+    Gone,
+    /// They have been missing for longer than the application waits (R-DATA-12).
+    Overdue,
+    /// They were missing when the lifetime of their group's messages was over (R-DATA-14).
+    Expired,
 }
 
 impl<F: FnMut(Delivery<'_>)> Deliver for F {

@@ -45,6 +45,7 @@ mod former;
 pub mod group_rates;
 mod history;
 mod introduction;
+mod lifetimes;
 pub mod membership;
 mod node;
 pub mod outbox;
@@ -72,8 +73,8 @@ pub use config::{Config, ConfigError, Introduction, Limits, Pace, Recovery};
 pub use damage::{Damage, DamageLog};
 pub use endpoint::{CopiesLeft, Endpoint};
 pub use event::{
-    Deafness, Deliver, Delivery, Event, Events, MessageRange, Miss, PublishError, UnconfirmedCause,
-    UnservedCause,
+    Deafness, Deliver, Delivery, Event, Events, LossCause, MessageRange, Miss, PublishError,
+    UnconfirmedCause, UnservedCause,
 };
 pub use outbox::{Outbox, Reason, Transmit};
 pub use priority::Priority;

@@ -58,14 +58,20 @@ qsm_metrics::metrics! {
         repaired_by_reorder: counter(packets),
         /// Repairs not sent because the budget was used up.
         repairs_over_budget: counter(packets),
+        /// Packets asked for that were not sent again because their messages had expired.
+        repairs_expired: counter(packets),
         /// Packets sent again by the sender's last-resort timeout.
         last_resort: counter(packets),
         /// Packets given up, because nobody has them any more.
         packets_lost: counter(packets),
         /// Of these, packets whose messages nobody could name: their sender is gone.
         packets_unknown: counter(packets),
-        /// Messages reported as lost.
+        /// Packets given up, because their messages had expired.
+        packets_expired: counter(packets),
+        /// Messages reported as lost, but those that had expired.
         messages_lost: counter(messages),
+        /// Messages reported as lost because they had expired before they came.
+        messages_expired: counter(messages),
         /// Messages handed out ahead of their order, to subscriptions that want them so.
         messages_ahead: counter(messages),
         /// Messages told as lost to such subscriptions because they were missing for too long.

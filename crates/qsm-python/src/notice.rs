@@ -8,6 +8,16 @@ pub(crate) fn sender(origin: qsm::Origin) -> String {
     origin.to_string()
 }
 
+/// Why messages are lost, in a word.
+fn cause(cause: qsm::LostCause) -> &'static str {
+    match cause {
+        qsm::LostCause::Excluded => "excluded",
+        qsm::LostCause::Overdue => "overdue",
+        qsm::LostCause::Expired => "expired",
+        _ => "gone",
+    }
+}
+
 macro_rules! notices {
     ($($(#[$doc:meta])* $name:ident($inner:ty) { $($(#[$field_doc:meta])* $field:ident: $kind:ty = $read:expr,)* } missing $missing:expr;)+) => {
         $(
@@ -57,6 +67,8 @@ notices! {
         first: u64 = |lost| lost.first,
         /// The last.
         last: u64 = |lost| lost.last,
+        /// Why: `gone`, `excluded`, `overdue` or `expired`.
+        cause: &'static str = |lost| cause(lost.cause),
     } missing qsm::Lost::messages;
     /// Packets of a sender that is gone; which messages were in them is not known.
     LostPackets(qsm::LostPackets) {

@@ -26,6 +26,7 @@ use qsm_wire::Kind;
 pub use self::capture::Capture;
 use self::networks::Second;
 use crate::checkers::cutoff::Said;
+use crate::checkers::expiry::Repaired;
 use crate::checkers::rate::Train;
 use crate::checkers::watermarks::Claim;
 use crate::clock::Clock;
@@ -81,6 +82,8 @@ pub(crate) struct Outputs {
     pub(crate) tokens: Vec<Said>,
     /// Fresh data packets sent.
     pub(crate) data: Vec<Train>,
+    /// Packets sent again.
+    pub(crate) repairs: Vec<Repaired>,
 }
 
 impl Outputs {
@@ -90,6 +93,7 @@ impl Outputs {
         self.claims.clear();
         self.tokens.clear();
         self.data.clear();
+        self.repairs.clear();
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use qsm_gms::{HintError, HintList, ServiceHints};
 
+use crate::mischief::Mischief;
 use crate::options::SimOptions;
 use crate::pattern::GroupPlan;
 
@@ -49,6 +50,17 @@ impl SimOptions {
     /// They contradict each other.
     pub(crate) fn service_hints(&self) -> Result<ServiceHints, HintError> {
         let mut list = HintList::new();
+        for (group, time) in &self.lifetimes {
+            let time = match self.mischief {
+                Mischief::LifetimeHalved => *time / 2,
+                Mischief::LifetimeExtended => *time * 4,
+                _ => *time,
+            };
+            list = list.lifetime(time, [GroupPlan::name(*group)]);
+        }
+        for (group, pace) in &self.paces {
+            list = list.pace(*pace, [GroupPlan::name(*group)]);
+        }
         for (at, hint) in self.hints.iter().enumerate() {
             list = match hint {
                 Hint::Domain(hosts) => list.domain(format!("d{at}"), names(hosts)),

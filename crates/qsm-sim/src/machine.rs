@@ -5,14 +5,15 @@ use std::net::SocketAddr;
 
 use qsm_gms::{Service, ServiceConfig, ServiceEvent};
 use qsm_metrics::Row;
+use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
 use qsm_proto::stats::Histogram;
 use qsm_proto::{
-    Config, Deliver, Delivery, Endpoint, Event, FullReaders, Instant, Miss, Promptness,
+    Config, Deliver, Delivery, Endpoint, Event, FullReaders, Instant, LossCause, Miss, Promptness,
     PublishError, Seed, Stats, Transmit,
 };
 use qsm_wire::membership::Role;
-use qsm_wire::{GroupId, Origin, RegionId, ViewNumber};
+use qsm_wire::{GroupId, Origin, RegionId, StreamId, ViewNumber};
 
 use crate::mischief::Mischief;
 use crate::observer::Observer;
@@ -254,6 +255,14 @@ impl Machine {
     /// The node's part of a region.
     pub(crate) fn region(&self, id: RegionId) -> Option<&Region> {
         self.all_regions().find(|region| region.id() == id)
+    }
+
+    /// The sender of a stream is dead, as the node knows.
+    pub(crate) fn knows_dead(&self, stream: StreamId) -> bool {
+        let mut regions = self.all_regions();
+        let region = regions.find(|region| region.channel() == stream.channel);
+        let known = region.and_then(|region| region.stream(stream.origin));
+        known.is_some_and(ReceiveStream::sender_dead)
     }
 
     /// All regions that concern the node.
@@ -511,6 +520,7 @@ pub(crate) enum Loss {
         sender: Origin,
         first: u64,
         last: u64,
+        expired: bool,
     },
     Packets {
         sender: Origin,
@@ -617,11 +627,13 @@ impl Deliver for Deliveries {
                 sender,
                 first,
                 last,
+                cause,
             } => Loss::Messages {
                 group,
                 sender,
                 first,
                 last,
+                expired: cause == LossCause::Expired,
             },
             Miss::Packets {
                 sender, packets, ..
@@ -652,12 +664,14 @@ impl Deliver for Deliveries {
                 sender,
                 first,
                 last,
+                cause,
             } => {
                 let loss = Loss::Messages {
                     group,
                     sender,
                     first,
                     last,
+                    expired: cause == LossCause::Expired,
                 };
                 self.prompt.push(PromptRow::Lost(mode, loss));
             }

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use qsm_proto::Reason;
 use qsm_wire::membership::{FromService, Update};
 use qsm_wire::{
-    Absent, Body, Chunk, Coverage, Data, DataHeader, Frame, GroupId, Header, Hop, Numbers, Origin,
-    Packet, Part, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token, TokenWriter,
-    is_intact, seal,
+    Absent, AbsentCause, Body, Chunk, Coverage, Data, DataHeader, Frame, GroupId, Header, Hop,
+    Numbers, Origin, Packet, Part, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token,
+    TokenWriter, is_intact, seal,
 };
 
 use crate::machine::Deliveries;
@@ -90,11 +90,15 @@ pub enum Mischief {
     },
     /// Who does not wait for a message is not told that it is lost.
     PromptSilent,
+    /// Services give messages half of the lifetime that the operator does.
+    LifetimeHalved,
+    /// Services give messages four times the lifetime.
+    LifetimeExtended,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 27] = [
+    pub const ALL: [(&'static str, Self); 29] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -122,6 +126,8 @@ impl Mischief {
         ("overrun-unsaid", Self::OverrunUnsaid),
         ("prompt-doubled", Self::PromptDoubled { every: 100 }),
         ("prompt-silent", Self::PromptSilent),
+        ("lifetime-halved", Self::LifetimeHalved),
+        ("lifetime-extended", Self::LifetimeExtended),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.
@@ -293,7 +299,7 @@ fn denial(from: Origin, header: &Header, data: &Data<'_>) -> Vec<u8> {
     };
     let mut changed = Vec::new();
     let range = SeqRange::one(data.head.sequence);
-    Absent::encode(&header, stream, &[range], &mut changed);
+    Absent::encode(&header, stream, AbsentCause::Gone, &[range], &mut changed);
     changed
 }
 

@@ -1,6 +1,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use qsm_gms::GroupPace;
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Promptness, Recovery, Seed};
 use qsm_testnet::NetworkOptions;
@@ -70,6 +71,10 @@ pub struct SimOptions {
     pub prompt: BTreeMap<usize, Vec<Promptness>>,
     /// Hints to services, which go before plans (R-VIEW-18).
     pub hints: Vec<Hint>,
+    /// By group the lifetime of its messages, whole milliseconds (R-DATA-14).
+    pub lifetimes: BTreeMap<usize, Duration>,
+    /// By group the pace that senders follow, where it is not that of all (R-RATE-8).
+    pub paces: BTreeMap<usize, GroupPace>,
     /// Nodes tell services what they publish (R-MEM-19).
     pub tells_rates: bool,
     /// Hosts whose process has died say so to who probes it.
@@ -128,6 +133,8 @@ impl SimOptions {
             plan_common: None,
             prompt: BTreeMap::new(),
             hints: Vec::new(),
+            lifetimes: BTreeMap::new(),
+            paces: BTreeMap::new(),
             tells_rates: false,
             refusals: false,
             layout: Layout::default(),

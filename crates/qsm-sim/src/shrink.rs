@@ -105,6 +105,22 @@ impl Search<'_> {
                 options.hints.remove(at);
             },
         );
+        better |= self.each(
+            |options| options.paces.len(),
+            |options, at| {
+                if let Some(group) = options.paces.keys().nth(at).copied() {
+                    options.paces.remove(&group);
+                }
+            },
+        );
+        better |= self.each(
+            |options| options.lifetimes.len(),
+            |options, at| {
+                if let Some(group) = options.lifetimes.keys().nth(at).copied() {
+                    options.lifetimes.remove(&group);
+                }
+            },
+        );
         for step in STEPS {
             if let Some(candidate) = step(&self.best) {
                 better |= self.attempt(candidate);

@@ -1,6 +1,7 @@
 //! Applications on the engine's hosts: they start, enter groups, publish and receive; whatever
 //! they see goes to the checkers.
 
+mod expiry;
 mod names;
 mod prompt;
 mod totals;
@@ -13,7 +14,8 @@ use qsm_proto::{Config, Event, Instant, Introduction, PublishError, Random, Seed
 use qsm_wire::membership::{Answer, Role};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, StreamId, ViewNumber};
 
-use crate::checkers::{Arrival, Checkers, memory, pauses, views};
+use crate::checkers::expiry::Expired;
+use crate::checkers::{Arrival, Checkers, memory, pauses, slowness, views};
 use crate::clock::Clock;
 use crate::content;
 use crate::coverage::Coverage;
@@ -240,6 +242,7 @@ impl World {
             self.ended_repairs += machine.repairs();
         }
         self.engine.stop(host);
+        self.checkers.expiry.forget(host);
         if let Some(origin) = self.apps[host].origin.take() {
             self.checkers.history.end(origin, self.engine.now());
         }
@@ -395,6 +398,7 @@ impl World {
         }
         self.checkers.step_done()?;
         self.sent(host, outputs)?;
+        self.repaired(host, outputs)?;
         self.note_overruns(host)?;
         if let Some(machine) = self.engine.machine(host) {
             let (send, receive) = machine.memory_bytes();
@@ -549,13 +553,29 @@ impl World {
                 sender,
                 first,
                 last,
+                expired,
             } => {
-                self.gave_up(host, sender)?;
                 let base = self.base(sender, group);
                 let (first, last) = (base + first, base + last);
-                if let Some(group) = self.group_of(host, group) {
-                    self.checkers.lost(receiver, group, sender, first, last)?;
+                let Some(group) = self.group_of(host, group) else {
+                    return match expired {
+                        true => Ok(()),
+                        false => self.gave_up(host, sender),
+                    };
+                };
+                let lost = Expired {
+                    receiver,
+                    group,
+                    sender,
+                    first,
+                    last,
+                };
+                if expired {
+                    return self.expired(lost);
                 }
+                self.gave_up(host, sender)?;
+                self.checkers.lost(receiver, group, sender, first, last)?;
+                self.note_old(lost);
             }
             Loss::Packets { sender, packets } => {
                 self.gave_up(host, sender)?;
@@ -577,7 +597,10 @@ impl World {
                 };
                 self.admitted(host, origin);
             }
-            (Event::Away { .. }, Some(origin)) => self.checkers.history.set_away(origin),
+            (Event::Away { reason, .. }, Some(origin)) => {
+                slowness::check_away(&self.options, host, *reason)?;
+                self.checkers.history.set_away(origin);
+            }
             (Event::Back { region, .. }, Some(origin)) => {
                 self.checkers.history.set_back(origin);
                 self.judge_return(host, *region)?;

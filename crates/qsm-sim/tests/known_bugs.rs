@@ -26,6 +26,9 @@ const SLOW: &[&str] = &["slowness-ignored"];
 /// else is wrong: see [`overrun`].
 const OVERRUNS: &[&str] = &["numbers-withheld", "overrun-unsaid"];
 
+/// Bugs that show where a receiver stands still for longer than messages live: see [`aged`].
+const LIFETIMES: &[&str] = &["lifetime-halved", "lifetime-extended"];
+
 /// A bug, the checkers that may notice it, and the number of seeds within which one of them does.
 const BUGS: &[(&str, &[&str], u64)] = &[
     ("drop", &["order", "completeness"], 5),
@@ -65,6 +68,8 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("overrun-unsaid", &["flush"], 5),
     ("prompt-doubled", &["prompt"], 10),
     ("prompt-silent", &["prompt"], 10),
+    ("lifetime-halved", &["expiry"], 5),
+    ("lifetime-extended", &["expiry"], 5),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and
@@ -173,6 +178,19 @@ fn overrun(options: SimOptions) -> SimOptions {
     run
 }
 
+/// The same with messages that live for a while, of which some are younger than that when the member
+/// goes on, and others are not.
+fn aged(options: SimOptions) -> SimOptions {
+    let mut run = pause(options);
+    let [flow] = &mut run.flows[..] else {
+        return run;
+    };
+    flow.messages = 450;
+    let group = flow.group;
+    run.lifetimes = [(group, Duration::from_secs(4))].into();
+    run
+}
+
 /// The first seed that fails with the bug and not without it, and what is said of it.
 fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| {
@@ -182,6 +200,7 @@ fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
             _ if PAUSES.contains(&name) => pause(drawn),
             _ if SLOW.contains(&name) => slow(drawn),
             _ if OVERRUNS.contains(&name) => overrun(drawn),
+            _ if LIFETIMES.contains(&name) => aged(drawn),
             _ => drawn,
         };
         let sound = SimOptions {

@@ -68,7 +68,7 @@ pub use id::{
 pub use marks::Marks;
 pub use random::{Random, Seed, mix};
 pub use range::{Ranges, SeqRange};
-pub use repair::{Absent, GroupNumbers, Numbers, NumbersQuery, Request, RequestHead};
+pub use repair::{Absent, AbsentCause, GroupNumbers, Numbers, NumbersQuery, Request, RequestHead};
 pub use session::{
     Frame, FrameHead, Heard, LIST_AMPLIFICATION_MAX, LIST_BYTES_MAX, ListQuery, ListReply, Reset,
 };

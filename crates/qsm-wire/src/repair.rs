@@ -106,12 +106,31 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The packets that nobody holds any more: their sender is dead and every live cacher has said
-/// that it misses them. The receiver turns them into LOST.
+/// Why packets are not sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AbsentCause {
+    /// Who says it does not hold them any more.
+    #[default]
+    Gone = 0,
+    /// The lifetime of all messages in them is over (R-DATA-14).
+    Expired = 1,
+}
+
+/// Packets that are not sent again: their speaker does not hold them any more, or their messages
+/// have expired. The receiver turns them into LOST, if nobody else may have them.
+///
+/// ```text
+/// 24        28            40      41      42
+/// +---------+-------------+-------+-------+--------
+/// | channel | origin (12) | cause | count | ranges
+/// +---------+-------------+-------+-------+--------
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Absent<'a> {
-    /// The dead sender's stream.
+    /// The stream.
     pub stream: StreamId,
+    /// Why.
+    pub cause: AbsentCause,
     /// What is gone.
     pub ranges: Ranges<'a>,
 }
@@ -123,18 +142,30 @@ impl<'a> Absent<'a> {
             origin: reader.origin()?,
             channel,
         };
+        let cause = match flag(reader.u8()?)? {
+            false => AbsentCause::Gone,
+            true => AbsentCause::Expired,
+        };
         let count = reader.u8()?;
         Ok(Self {
             stream,
+            cause,
             ranges: Ranges::read(reader, count)?,
         })
     }
 
     /// Appends the packet. Ranges beyond [`Ranges::MAX`] are left out.
-    pub fn encode(header: &Header, stream: StreamId, ranges: &[SeqRange], out: &mut Vec<u8>) {
+    pub fn encode(
+        header: &Header,
+        stream: StreamId,
+        cause: AbsentCause,
+        ranges: &[SeqRange],
+        out: &mut Vec<u8>,
+    ) {
         header.encode(Kind::Absent, out);
         out.extend_from_slice(&stream.channel.0.to_le_bytes());
         put_origin(out, stream.origin);
+        out.push(cause as u8);
         let ranges = &ranges[..ranges.len().min(Ranges::MAX)];
         out.push(u8::try_from(ranges.len()).unwrap_or(0));
         put_ranges(out, ranges);

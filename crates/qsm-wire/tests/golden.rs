@@ -9,15 +9,15 @@ mod support;
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
-    About, Answer, AnswerRows, AwayReason, FromService, GroupReport, GroupRow, GroupStart, Hello,
-    Member, MemberFilter, NodeRow, QueryKind, Rates, RegionKind, RegionReport, RegionRow, Role,
-    Sender, Strain, ToService, Update, ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupLifetime, GroupReport, GroupRow,
+    GroupStart, Hello, Member, MemberFilter, NodeRow, QueryKind, Rates, RegionKind, RegionReport,
+    RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    Ack, Beacon, CatchUp, ChannelId, Chunk, DataHeader, FrameHead, GroupId, GroupNumbers, Header,
-    Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId, NumbersQuery, Opening, Origin,
-    Packet, Part, Probe, Reach, ReachReply, RegionId, RequestHead, Reset, SeqRange, SlotHead,
-    StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber,
+    AbsentCause, Ack, Beacon, CatchUp, ChannelId, Chunk, DataHeader, FrameHead, GroupId,
+    GroupNumbers, Header, Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId,
+    NumbersQuery, Opening, Origin, Packet, Part, Probe, Reach, ReachReply, RegionId, RequestHead,
+    Reset, SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber,
 };
 use support::listed::{assert_listed, bytes_of};
 use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
@@ -460,15 +460,18 @@ fn numbers_and_the_query_for_them() {
 
 #[test]
 fn absent() {
-    let body = Owned::Absent {
-        stream: STREAM,
-        ranges: vec![range(10, 12)],
-    };
-    assert_packet(
-        "0f",
-        &body,
-        &format!("{STREAM_BYTES} 01 0a00000000000000 03000000"),
-    );
+    for (cause, byte) in [(AbsentCause::Gone, "00"), (AbsentCause::Expired, "01")] {
+        let body = Owned::Absent {
+            stream: STREAM,
+            cause,
+            ranges: vec![range(10, 12)],
+        };
+        assert_packet(
+            "0f",
+            &body,
+            &format!("{STREAM_BYTES} {byte} 01 0a00000000000000 03000000"),
+        );
+    }
 }
 
 fn assert_to_service(message: &ToService, fields: &str) {
@@ -673,10 +676,17 @@ fn a_batch_with_every_update() {
                 }],
             }],
         },
+        Update::Lifetimes {
+            region: RegionId(4),
+            groups: vec![GroupLifetime {
+                group: GroupId(7),
+                ms: 200,
+            }],
+        },
     ];
     assert_from_service(
         &FromService::Batch { number: 9, updates },
-        "02 0900000000000000 09000000
+        "02 0900000000000000 0a000000
          01 07000000 0100 67
          02 04000000 0a000000 04 0a4e0001 8311 01000000 07000000
          03 04000000 06000000 05000000
@@ -690,7 +700,8 @@ fn a_batch_with_every_update() {
          07 04 0a4e0001 8311 04 0a4f0001 8311
          08 04000000 01000000 9900000000000000 02000000 04 0a4e0001 8311
          09 04000000 01 01000000 9900000000000000 02000000
-            01000000 07000000 01000000 08000000 06000000",
+            01000000 07000000 01000000 08000000 06000000
+         0a 04000000 01000000 07000000 c8000000",
     );
 }
 

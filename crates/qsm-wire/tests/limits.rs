@@ -5,10 +5,10 @@ mod support;
 
 use qsm_wire::membership::{AnswerRows, GroupRow, QueryKind};
 use qsm_wire::{
-    Absent, Chunk, DecodeError, GroupId, GroupNumbers, Header, Heartbeat, Kind, ListQuery,
-    ListReply, Marks, MemberIndex, Numbers, NumbersQuery, Opening, Packet, Part, RegionId, Request,
-    RequestHead, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token, TokenHead, TokenWriter,
-    ViewNumber,
+    Absent, AbsentCause, Chunk, DecodeError, GroupId, GroupNumbers, Header, Heartbeat, Kind,
+    ListQuery, ListReply, Marks, MemberIndex, Numbers, NumbersQuery, Opening, Packet, Part,
+    RegionId, Request, RequestHead, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token,
+    TokenHead, TokenWriter, ViewNumber,
 };
 use qsm_wire::{Origin, Ranges, Slot};
 use support::dice::Dice;
@@ -75,7 +75,8 @@ fn a_request_for_nothing_is_rejected() {
 fn ranges_that_are_empty_overlap_or_overflow_are_rejected() {
     let absent = |ranges: &[(u64, u32)]| {
         let mut bytes = Vec::new();
-        Absent::encode(&Header::default(), StreamId::default(), &[], &mut bytes);
+        let (header, stream) = (Header::default(), StreamId::default());
+        Absent::encode(&header, stream, AbsentCause::Gone, &[], &mut bytes);
         let count = bytes.len() - 1;
         bytes[count] = u8::try_from(ranges.len()).expect("few");
         for (first, count) in ranges {

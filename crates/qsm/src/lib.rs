@@ -101,7 +101,9 @@ pub use handle::subscription::{Messages, MessagesError, Subscription, Upcalls};
 pub use handoff::feed::{Feed, Pull};
 pub use handoff::message::{Message, MessageRef, Overflow};
 pub use handoff::mode::DeliveryMode;
-pub use handoff::received::{Back, Delivery, Dropped, Excluded, Lost, LostPackets, Received};
+pub use handoff::received::{
+    Back, Delivery, Dropped, Excluded, Lost, LostCause, LostPackets, Received,
+};
 pub use key::{KeyFileCause, KeyFileError, read_key, write_key};
 pub use receivers::{Lacking, Receiver, Receivers};
 pub use report::CoreReport;
@@ -124,7 +126,8 @@ pub use qsm_exporter::{Pusher, PusherError};
 pub use qsm_metrics as metrics;
 
 pub use qsm_gms::{
-    DISCOVERY_V4, DISCOVERY_V6, HintError, HintList, ServiceEvent, ServiceHints, ServiceStats,
+    DISCOVERY_V4, DISCOVERY_V6, GroupPace, HintError, HintList, ServiceEvent, ServiceHints,
+    ServiceStats,
 };
 pub use qsm_net::{
     Affinity, BusyPoll, Cloning, Family, FaultConfig, FaultCounters, Interface, InterfaceError,

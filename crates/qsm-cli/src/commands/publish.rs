@@ -141,6 +141,12 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
         // Some of them may be there again.
         names.ask(&node);
     }
+    // An engine tells nothing of itself.
+    let expired = node.stats().is_ok_and(|now| {
+        // Who has given something up asks what that was.
+        let protocol = &now.protocol;
+        protocol.repairs_expired > 0 || protocol.numbers_answered > 0
+    });
     // An engine tells only those who are attached.
     drop(exporter);
     if let Some(format) = args.stats.format(args.node.network.verbose) {
@@ -160,6 +166,7 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
         unheard: notices.unheard_in(&args.groups),
         gone: &gone,
         away: AwayReceivers(&flushed.away),
+        expired,
     };
     let line = format!("{}; {}", work.summary(), reach.sentence());
     Note::info("published", &line).say();
@@ -343,6 +350,8 @@ struct Reach<'a> {
     unheard: u64,
     gone: &'a Gone,
     away: AwayReceivers<'a>,
+    /// Receivers were told of messages that had expired, where nobody lacks others.
+    expired: bool,
 }
 
 impl Reach<'_> {
@@ -362,6 +371,9 @@ impl Reach<'_> {
         let (gone, back) = (self.gone.count(), self.gone.back());
         let lacking = gone + self.away.count();
         match (lacking, self.unheard) {
+            (0, 0) if self.expired => {
+                "all receivers have everything that had not expired".to_owned()
+            }
             (0, 0) => "all receivers have everything".to_owned(),
             // Those that are back lack what their former lives lack.
             (_, 0) if self.args.groups.len() == 1 => format!(

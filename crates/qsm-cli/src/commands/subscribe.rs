@@ -217,7 +217,8 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     // Only then it is known whether all of a recording is written.
     notices.drain();
     let missing = Missing {
-        lost: notices.lost,
+        lost: notices.lost - notices.expired,
+        expired: notices.expired,
         hurried: matches!(args.delivery, DeliveryMode::Within(_)),
         dropped: notices.dropped.max(dropped),
         unwritten,
@@ -235,6 +236,8 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
 struct Missing {
     /// Between senders and here.
     lost: u64,
+    /// Missing when their lifetime was over.
+    expired: u64,
     /// What comes too late counts as lost.
     hurried: bool,
     /// For lack of room in the queue.
@@ -266,6 +269,14 @@ impl Missing {
         };
         let causes = [
             (told(self.lost, "lost between their senders and here"), lost),
+            (
+                told(
+                    self.expired,
+                    "not repaired, because they had expired before they came",
+                ),
+                "against expired messages a longer `lifetime` of the group in the hints of the \
+                 membership service, or a host that does not pause",
+            ),
             (
                 told(
                     self.dropped,

@@ -9,8 +9,8 @@ use qsm_wire::membership::{
     ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Part, Ranges, Request,
-    SeqRange, StreamId, Summary, Token,
+    AbsentCause, Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Part, Ranges,
+    Request, SeqRange, StreamId, Summary, Token,
 };
 
 /// A value as tshark shows it.
@@ -139,6 +139,7 @@ fn of_body(sheet: &mut Sheet, body: &Body<'_>) {
         }
         Body::Absent(absent) => {
             sheet.stream(absent.stream);
+            sheet.flag("expired", absent.cause == AbsentCause::Expired);
             sheet.put("ranges_count", absent.ranges.len());
             sheet.ranges("range", &absent.ranges);
         }
@@ -686,6 +687,14 @@ fn of_update(sheet: &mut Sheet, update: &Update) {
             sheet.put("region", region);
             sheet.flag("whole", *whole);
             members.iter().for_each(|member| of_filter(sheet, member));
+        }
+        Update::Lifetimes { region, groups } => {
+            sheet.put("update", 10);
+            sheet.put("region", region);
+            for one in groups {
+                sheet.put("group", one.group);
+                sheet.put("lifetime", one.ms);
+            }
         }
         other => panic!("{other:?} is compared nowhere"),
     }

@@ -8,7 +8,7 @@ use qsm_wire::{GroupId, NodeId, Origin, RegionId, ViewNumber};
 use super::departure::{Departure, DepartureEvent};
 use super::draft::Draft;
 use super::{Node, Registry};
-use crate::plan::{Knowledge, Region, SignatureKey};
+use crate::plan::{Knowledge, Region, Signature, SignatureKey};
 
 /// What a node has to know of a region's groups.
 enum Need {
@@ -126,12 +126,14 @@ impl Registry {
     /// Brings one node's knowledge of one region's groups up to date.
     fn check(&mut self, now: Instant, id: RegionId, node_id: NodeId, draft: &mut Draft) {
         let published = self.share_signature(id, node_id);
+        let lifetimes = draft.signatures.entry(id);
+        let lifetimes = *lifetimes.or_insert_with(|| self.lifetime_signature(id));
         let (Some(region), Some(node)) = (self.regions.get_mut(id), self.nodes.get_mut(&node_id))
         else {
             return;
         };
         let known = region.audience.get(&node_id).copied().unwrap_or_default();
-        let groups = match need(id, node, region, known) {
+        let groups = match need(id, node, region, known, lifetimes) {
             Need::Same => return,
             Need::Nothing if !region.audience.contains_key(&node_id) => return,
             Need::Nothing if !node.published || node.has_parted(id) => {
@@ -156,7 +158,7 @@ impl Registry {
             }
         };
         let list = list_signature(&self.key, region, &groups);
-        let list = Some(list ^ published);
+        let list = Some(list ^ published ^ lifetimes);
         if known.list == list {
             return;
         }
@@ -173,6 +175,9 @@ impl Registry {
         if region.merged {
             draft.retold.insert((id, node_id));
         }
+        if lifetimes != 0 {
+            draft.mortal.insert((id, node_id));
+        }
         draft.updates_of(node_id).regions.push(Update::Region {
             region: id,
             channel: region.channel,
@@ -182,14 +187,22 @@ impl Registry {
     }
 }
 
-fn need(id: RegionId, node: &Node, region: &Region, known: Knowledge) -> Need {
+/// What a node that knows this, and the lifetimes of that signature, has to know.
+fn need(
+    id: RegionId,
+    node: &Node,
+    region: &Region,
+    known: Knowledge,
+    lifetimes: Signature,
+) -> Need {
+    let whole = Some(region.signature ^ lifetimes);
     if let Some(stay) = region.stays.get(&node.origin.node) {
         let own = stay.groups.iter().copied();
         let all: BTreeSet<GroupId> = own.chain(intersection(node, region)).collect();
         return Need::List(all.into_iter().collect());
     }
     if node.is_at_home(id) {
-        return if known.list == Some(region.signature) {
+        return if known.list == whole {
             Need::Same
         } else {
             Need::List(region.groups.to_vec())
@@ -197,7 +210,7 @@ fn need(id: RegionId, node: &Node, region: &Region, known: Knowledge) -> Need {
     }
     let leaving = node.is_leaving(id);
     // A leaving member still needs its groups for what was sent before it left.
-    if leaving && known.list == Some(region.signature) {
+    if leaving && known.list == whole {
         return Need::Same;
     }
     let interest = intersection(node, region);

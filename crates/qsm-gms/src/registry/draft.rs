@@ -3,6 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use qsm_wire::membership::{Member, Update};
 use qsm_wire::{NodeId, Origin, RegionId};
 
+use crate::plan::Signature;
+
 /// The change of one region's members within a batch.
 #[derive(Debug, Default)]
 pub(super) struct ViewChange {
@@ -25,6 +27,7 @@ pub(super) struct NodeUpdates {
     pub(super) dead: Vec<Update>,
     pub(super) settled: Vec<Update>,
     pub(super) filters: Vec<Update>,
+    pub(super) lifetimes: Vec<Update>,
 }
 
 /// The nodes that must know of a death: they stop waiting for the dead, and they will tell a
@@ -55,6 +58,10 @@ pub(super) struct Draft {
     pub(super) shares: BTreeSet<(RegionId, NodeId)>,
     /// Nodes that are told of a merged region's groups anew.
     pub(super) retold: BTreeSet<(RegionId, NodeId)>,
+    /// By region the signature of its lifetimes: its groups do not change any more in this batch.
+    pub(super) signatures: BTreeMap<RegionId, Signature>,
+    /// Nodes that are told anew of a region with groups whose messages have a lifetime.
+    pub(super) mortal: BTreeSet<(RegionId, NodeId)>,
     /// Lives that have ended, and whom that concerns.
     pub(super) deaths: BTreeMap<Origin, DeathAudience>,
     pub(super) updates: BTreeMap<NodeId, NodeUpdates>,
@@ -92,6 +99,7 @@ impl NodeUpdates {
             &self.dead,
             &self.settled,
             &self.filters,
+            &self.lifetimes,
         ];
         lists.into_iter().all(Vec::is_empty)
     }
@@ -108,6 +116,7 @@ impl NodeUpdates {
             self.dead,
             self.settled,
             self.filters,
+            self.lifetimes,
         ] {
             updates.append(&mut more);
         }

@@ -2,7 +2,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use qsm_plan::ServiceHints;
+use qsm_plan::{GroupPace, ServiceHints};
 use qsm_proto::{Instant, mix};
 use qsm_wire::membership::GROUP_NAME_BYTES_MAX;
 use qsm_wire::{GroupId, NodeId, RegionId};
@@ -25,6 +25,10 @@ pub(crate) struct Group {
     pub(crate) publishers: BTreeSet<NodeId>,
     /// The channel that a hint pins it to (R-VIEW-18).
     pub(crate) channel: Option<u32>,
+    /// Lifetime of its messages, milliseconds (R-DATA-14); 0: none.
+    pub(crate) lifetime_ms: u32,
+    /// The pace that a hint gives it (R-RATE-8).
+    pub(crate) pace: Option<GroupPace>,
     /// Roles of nodes and changes under way that need the number.
     holds: u32,
 }
@@ -295,6 +299,7 @@ impl GroupTable {
     }
 
     fn put(&mut self, id: GroupId, name: &str) {
+        let lifetime = self.hints.lifetime(name).unwrap_or_default();
         if let Some(slot) = self.groups.get_mut(id.0 as usize) {
             *slot = Some(Group {
                 name: name.to_owned(),
@@ -302,6 +307,8 @@ impl GroupTable {
                 receivers: Crowd::default(),
                 publishers: BTreeSet::new(),
                 channel: self.hints.channel(name),
+                pace: self.hints.pace(name),
+                lifetime_ms: u32::try_from(lifetime.as_millis()).unwrap_or(u32::MAX),
                 holds: 0,
             });
             self.by_name.insert((hash(name), id));

@@ -83,7 +83,7 @@ impl Registry {
         set: &GroupSet,
         published: &GroupSet,
     ) -> Zone {
-        match set.groups.is_empty() && !self.hints.is_empty() {
+        match set.groups.is_empty() && self.hints.places() {
             true => self.zone_of(Zone::of_stranger(Stranger::Members(id)), &published.groups),
             false => self.zone_of(set.zone, &set.groups),
         }

@@ -1,8 +1,10 @@
 mod absence;
 mod hinted;
 mod layout;
+mod lifetimes;
 mod machine;
 mod merging;
+mod paces;
 mod relocation;
 mod reports;
 mod resumption;

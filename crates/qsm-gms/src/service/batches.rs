@@ -86,6 +86,7 @@ fn bytes_max(update: &Update) -> usize {
             ..
         }) => 12 * (removed.len() + leaving.len()) + 33 * (changed.len() + added.len()),
         Update::Settled { senders, .. } | Update::Sources { senders, .. } => 32 * senders.len(),
+        Update::Lifetimes { groups, .. } => 8 * groups.len(),
         _ => 0,
     }
 }

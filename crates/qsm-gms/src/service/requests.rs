@@ -101,7 +101,8 @@ impl Service {
         let of = (region, node);
         let charge = self.strains.note(now, of, strain, members.len());
         let heard = members.contains(&node) && self.detector.is_quiet(node);
-        if charge < self.config.slow_after || !heard {
+        let patience = self.registry.patience_with(node, self.config.slow_after);
+        if charge < patience || !heard {
             return;
         }
         self.strains.forget(node);

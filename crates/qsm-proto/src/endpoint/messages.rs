@@ -125,6 +125,7 @@ impl Endpoint {
                 self.regions
                     .take_filters(region, whole, members, &self.node);
             }
+            Update::Lifetimes { region, groups } => self.regions.take_lifetimes(region, &groups),
             Update::Second { address, second } => {
                 if self.membership.has_second() {
                     let event = Event::SecondAddress { address, second };

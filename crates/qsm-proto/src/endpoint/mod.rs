@@ -209,6 +209,7 @@ impl Endpoint {
             member,
             recipients,
             view,
+            lifetimes,
         } = self.regions.table.next_to_send(now)?;
         let once = multicast || !to.is_group();
         let others = view.others(me).filter(|_| !once);
@@ -219,6 +220,9 @@ impl Endpoint {
         stream.share_rate(now, copies);
         let train = stream.poll_train(now)?;
         self.node.earn_repairs(train.bytes.len());
+        if let Some(lifetimes) = lifetimes {
+            lifetimes.note(now, me, train.first + train.packets as u64 - 1);
+        }
         if member {
             // It has its own packets at once; without them it would seem to receive nothing and
             // hold itself down (equation 1).

@@ -19,7 +19,7 @@ use crate::repair::{
 };
 use crate::ring::Action;
 use crate::stats::{RepairTimes, Times};
-use crate::{Config, Deliver, Events, FullReaders, Instant, Random, Seed, Stats};
+use crate::{Config, Deliver, Events, FullReaders, Instant, LossCause, Random, Seed, Stats};
 
 /// State that all regions of a node share.
 #[derive(Debug)]
@@ -220,6 +220,7 @@ impl NodeState {
                 out,
                 groups,
                 message_bytes_max: self.config.limits.message_bytes,
+                loss: LossCause::default(),
             },
         }
     }

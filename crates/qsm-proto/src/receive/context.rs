@@ -5,7 +5,7 @@ use qsm_wire::GroupId;
 use super::{Cursors, PacketStore};
 use crate::repair::{RequestBackoff, RequestWindow};
 use crate::stats::RepairTimes;
-use crate::{Deliver, FullReaders, Instant, Random, Recovery, Stats};
+use crate::{Deliver, FullReaders, Instant, LossCause, Random, Recovery, Stats};
 
 /// What a stream needs of its node while it takes packets.
 #[derive(Debug)]
@@ -53,6 +53,8 @@ pub struct DeliveryContext<'a> {
     pub groups: &'a [GroupId],
     /// Largest message, bytes.
     pub message_bytes_max: usize,
+    /// Why messages of the stream are missing that are found missing now.
+    pub loss: LossCause,
 }
 
 impl core::fmt::Debug for DeliveryContext<'_> {

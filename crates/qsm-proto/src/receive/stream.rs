@@ -13,7 +13,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use qsm_wire::{Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
+use qsm_wire::{AbsentCause, Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
 use self::numbers::LostNumbers;
 use self::prompt::Walks;
@@ -48,8 +48,16 @@ enum PacketState {
     Received,
     /// Received and kept: undelivered, or cached here.
     Kept(PacketPlace),
-    /// Given up.
+    /// Given up: nobody has it.
     Lost,
+    /// Given up: its messages had expired before it came (R-DATA-14).
+    Expired,
+}
+
+impl PacketState {
+    fn is_given_up(self) -> bool {
+        matches!(self, Self::Lost | Self::Expired)
+    }
 }
 
 /// One sender's packets on one channel, as received here.
@@ -434,16 +442,21 @@ impl ReceiveStream {
         }
     }
 
-    /// Gives up packets that exist nowhere. Returns how many that were.
+    /// Gives up packets that exist nowhere, or are not repaired any more. Returns how many that were.
     pub fn lose(
         &mut self,
         range: SeqRange,
+        cause: AbsentCause,
         history: &History,
         context: &mut StreamContext<'_>,
     ) -> u64 {
         // A leaving member helps others to recover what is not for itself.
         let end = history.left().and_then(|left| self.cut(left));
         let (mut lost, mut own) = (0, 0);
+        let state = match cause {
+            AbsentCause::Gone => PacketState::Lost,
+            AbsentCause::Expired => PacketState::Expired,
+        };
         let mut own_ends = None;
         let mut next = range.first();
         while let Some(first) = self.gaps.at_or_after(next) {
@@ -451,7 +464,7 @@ impl ReceiveStream {
                 break;
             }
             self.gaps.fill(first);
-            self.set(first, PacketState::Lost);
+            self.set(first, state);
             lost += 1;
             if end.is_none_or(|end| first < end) {
                 own += 1;
@@ -463,7 +476,11 @@ impl ReceiveStream {
             self.contiguous = self.gaps.first().map_or(self.highest, |first| first - 1);
         }
         if let Some((first, last)) = own_ends {
-            context.delivery.stats.packets_lost += own;
+            let stats = &mut context.delivery.stats;
+            match cause {
+                AbsentCause::Gone => stats.packets_lost += own,
+                AbsentCause::Expired => stats.packets_expired += own,
+            }
             self.note_given_up(first, last);
         }
         lost
@@ -474,7 +491,10 @@ impl ReceiveStream {
     pub fn packet<'s>(&self, sequence: u64, store: &'s PacketStore) -> Option<&'s [u8]> {
         match self.lookup(sequence)? {
             PacketState::Kept(place) => Some(store.packet(place)),
-            PacketState::Missing | PacketState::Received | PacketState::Lost => None,
+            PacketState::Missing
+            | PacketState::Received
+            | PacketState::Lost
+            | PacketState::Expired => None,
         }
     }
 
@@ -489,6 +509,12 @@ impl ReceiveStream {
     #[must_use]
     pub fn gave_up(&self, sequence: u64) -> bool {
         self.lookup(sequence) == Some(PacketState::Lost)
+    }
+
+    /// Whether this packet has been given up here because its messages had expired.
+    #[must_use]
+    pub fn gave_up_expired(&self, sequence: u64) -> bool {
+        self.lookup(sequence) == Some(PacketState::Expired)
     }
 
     /// Whether this packet has come and is not kept: there was no room, or it is others' to cache.

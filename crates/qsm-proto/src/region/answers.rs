@@ -31,6 +31,7 @@ impl RegionCx<'_> {
             history: &self.region.history,
             path,
             own: self.region.sender.as_ref(),
+            lifetimes: self.region.lifetimes.as_deref(),
             streams: &mut self.region.streams,
             store,
             repairs,
@@ -49,6 +50,9 @@ impl RegionCx<'_> {
         request: &Request<'_>,
         urgency: RequestUrgency,
     ) {
+        let sender = request.head.stream.origin;
+        let (now, me) = (self.node.now, self.node.origin);
+        self.region.note_age(now, me, sender);
         let passed_on = self.answering().answer(from, asker, request, urgency);
         for request in &passed_on {
             if self.node.request_budget.take(self.node.now, REQUEST_COST) {

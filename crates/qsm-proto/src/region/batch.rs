@@ -13,6 +13,8 @@ pub(crate) struct BatchChanges {
     touched: BTreeSet<RegionId>,
     /// Regions that have been told anew, without who does not receive what.
     unfiltered: BTreeSet<RegionId>,
+    /// Regions that have been told anew, without which groups have a lifetime.
+    lasting: BTreeSet<RegionId>,
 }
 
 impl BatchChanges {
@@ -26,9 +28,21 @@ impl BatchChanges {
         self.announced.remove(&region)
     }
 
-    /// A region is told anew: who does not receive what has to be told again.
+    /// A region is told anew: who does not receive what, and what has a lifetime, has to be told
+    /// again.
     pub(crate) fn tell_anew(&mut self, region: RegionId) {
         self.unfiltered.insert(region);
+        self.lasting.insert(region);
+    }
+
+    /// It is told which groups of a region have a lifetime.
+    pub(crate) fn note_lifetimes(&mut self, region: RegionId) {
+        self.lasting.remove(&region);
+    }
+
+    /// The regions of which that has not been told again: no group has one.
+    pub(crate) fn take_lasting(&mut self) -> BTreeSet<RegionId> {
+        core::mem::take(&mut self.lasting)
     }
 
     /// All is told of who does not receive what in a region.

@@ -65,6 +65,9 @@ impl RegionCx<'_> {
             return false;
         }
         let (now, bytes) = (self.node.now, incoming.datagram.bytes.len());
+        if let Some(lifetimes) = &mut self.region.lifetimes {
+            lifetimes.note(now, sender, stream.sent());
+        }
         self.region.ring.note_traffic(now, bytes);
         self.node.earn_repairs(bytes);
         self.node.earn_requests();
@@ -187,6 +190,9 @@ impl RegionCx<'_> {
                 let part = stream.extend(context);
                 gone.extend(part.map(|part| (*sender, part)));
                 stream.refresh_due();
+                if let Some(lifetimes) = &mut region.lifetimes {
+                    lifetimes.note(self.node.now, *sender, stream.sent());
+                }
             }
         }
         for (sender, part) in gone {
@@ -197,6 +203,10 @@ impl RegionCx<'_> {
     /// Forgets dead senders' streams that nobody needs any more.
     pub(crate) fn forget_ended(&mut self) {
         let node = &mut *self.node;
+        if let Some(lifetimes) = &mut self.region.lifetimes {
+            let streams = &self.region.streams;
+            lifetimes.retain(|sender| sender == node.origin || streams.contains_key(&sender));
+        }
         self.region.streams.retain(|sender, stream| {
             let over = stream.over(node.now, LINGER);
             if over {

@@ -48,10 +48,12 @@ mod table;
 mod tokens;
 mod views;
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use qsm_wire::membership::GroupLifetime;
 use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, StreamId, ViewNumber};
 
 pub(crate) use self::queries::extent_asked_for;
@@ -70,6 +72,7 @@ use self::queries::Query;
 use self::served::{Served, Unserved};
 use self::strain::StrainMeter;
 use crate::history::History;
+use crate::lifetimes::Lifetimes;
 use crate::membership::Membership;
 use crate::node::{Backlog, NodeState};
 use crate::publication::Routes;
@@ -89,6 +92,8 @@ pub struct Region {
     groups: Vec<GroupId>,
     /// Members that do not receive all groups.
     filters: Filters,
+    /// Groups whose messages have a lifetime; `None`: none has.
+    lifetimes: Option<Box<Lifetimes>>,
     /// The token plane; runs while this node is a member.
     ring: RegionRing,
     /// Streams of others.
@@ -153,6 +158,7 @@ impl Region {
             history: History::new(me, view),
             groups: Vec::new(),
             filters: Filters::default(),
+            lifetimes: None,
             streams: BTreeMap::new(),
             sender: None,
             sources: Vec::new(),
@@ -216,6 +222,12 @@ impl Region {
     #[must_use]
     pub fn groups(&self) -> &[GroupId] {
         &self.groups
+    }
+
+    /// Groups of the region whose messages have a lifetime, ascending (R-DATA-14).
+    pub fn lifetimes(&self) -> impl Iterator<Item = (GroupId, Duration)> {
+        let lifetimes = self.lifetimes.as_deref().into_iter();
+        lifetimes.flat_map(Lifetimes::groups)
     }
 
     /// A sender's stream, as received here.
@@ -330,6 +342,27 @@ impl Region {
     /// Goes on with this node's stream where it ended.
     pub(crate) fn resume(&mut self, node: &NodeState, past: Past) {
         self.sender = Some(resumed(node, self.channel(), past, self.others_away));
+    }
+
+    /// Takes which of its groups have a lifetime. Rule R-DATA-14.
+    pub(crate) fn set_lifetimes(&mut self, told: &[GroupLifetime]) {
+        let former = self.lifetimes.as_deref_mut();
+        let lifetimes = Lifetimes::new(told).map(|new| new.resume(former));
+        self.lifetimes = lifetimes.map(Box::new);
+    }
+
+    /// Notes how far a stream is known to go, if packets of this region may expire.
+    pub(crate) fn note_age(&mut self, now: Instant, me: Origin, sender: Origin) {
+        let Some(lifetimes) = &mut self.lifetimes else {
+            return;
+        };
+        let highest = match sender == me {
+            true => self.sender.as_ref().map(SendStream::highest),
+            false => self.streams.get(&sender).map(ReceiveStream::sent),
+        };
+        if let Some(highest) = highest {
+            lifetimes.note(now, sender, highest);
+        }
     }
 
     /// Whether something is ready to be sent on this node's stream.

@@ -3,10 +3,11 @@
 
 use std::net::SocketAddr;
 
-use qsm_wire::{Absent, MemberIndex, Origin, Request, RequestHead, SeqRange};
+use qsm_wire::{Absent, AbsentCause, MemberIndex, Origin, Request, RequestHead, SeqRange};
 
 use super::{Region, RegionCx};
 use crate::ranges::{append, append_own};
+use crate::receive::ReceiveStream;
 use crate::repair::{
     PlannedRequest, RequestAllowance, RequestPlanner, RequestTarget, RequestUrgency,
     leave_to_cachers, missing_everywhere, missing_parts, note_missing,
@@ -100,14 +101,20 @@ impl RegionCx<'_> {
                 Reason::Request,
                 Destination::Node(member.address),
                 |bytes| {
-                    Absent::encode(&header, stream, &ask.ranges, bytes);
+                    Absent::encode(&header, stream, AbsentCause::Gone, &ask.ranges, bytes);
                 },
             );
         }
-        self.lose(stream.origin, &ask.ranges, out);
+        self.lose(stream.origin, AbsentCause::Gone, &ask.ranges, out);
     }
 
-    fn lose(&mut self, sender: Origin, ranges: &[SeqRange], out: &mut dyn Deliver) {
+    fn lose(
+        &mut self,
+        sender: Origin,
+        cause: AbsentCause,
+        ranges: &[SeqRange],
+        out: &mut dyn Deliver,
+    ) {
         let region = &mut *self.region;
         if let Some(stream) = region.streams.get_mut(&sender) {
             let mut context = self.node.stream_context(
@@ -117,7 +124,7 @@ impl RegionCx<'_> {
                 out,
             );
             for range in ranges {
-                stream.lose(*range, &region.history, &mut context);
+                stream.lose(*range, cause, &region.history, &mut context);
             }
         }
     }
@@ -140,6 +147,9 @@ impl RegionCx<'_> {
             self.node.stats.discard_stranger += 1;
             return false;
         }
+        if absent.cause == AbsentCause::Expired {
+            return self.take_expired(absent, out);
+        }
         // A member speaks for itself: what another cacher may have is not lost, nor what the sender
         // has.
         if speaker != sender {
@@ -161,6 +171,51 @@ impl RegionCx<'_> {
         true
     }
 
+    /// Takes the word that messages have expired, of somebody who has them, or has been told so: they
+    /// are given up, whoever else may have them. What a dead sender has sent is repaired all the same,
+    /// since nobody could say which messages those were. Rule R-DATA-14.
+    fn take_expired(&mut self, absent: &Absent<'_>, out: &mut dyn Deliver) -> bool {
+        let sender = absent.stream.origin;
+        let ranges: Vec<SeqRange> = absent.ranges.iter().collect();
+        let stream = self.region.streams.get(&sender);
+        let dead = stream.is_none_or(ReceiveStream::sender_dead);
+        if dead || !self.is_placed(sender, last(&ranges)) {
+            return false;
+        }
+        self.pass_expired_on(sender, &ranges);
+        self.lose(sender, AbsentCause::Expired, &ranges, out);
+        if let Some(stream) = self.region.streams.get_mut(&sender) {
+            stream.refresh_due();
+        }
+        true
+    }
+
+    /// Tells those that wait here for packets that they have expired.
+    fn pass_expired_on(&mut self, sender: Origin, ranges: &[SeqRange]) {
+        let (id, header) = (self.stream_id(sender), self.node.header());
+        let Some(stream) = self.region.streams.get(&sender) else {
+            return;
+        };
+        let history = &self.region.history;
+        let awaited = stream.gaps().iter().filter(|gap| !gap.waiters.is_empty());
+        for gap in awaited {
+            let parts = ranges.iter().filter_map(|range| {
+                let (first, last) = (range.first().max(gap.first), range.last().min(gap.last));
+                SeqRange::new(first, last)
+            });
+            let parts: Vec<SeqRange> = parts.collect();
+            let view = history.nearest(stream.view_of(gap.first, history));
+            let waiters = gap.waiters.members().iter();
+            let waiters = waiters.filter_map(|index| view.member(*index));
+            for member in waiters.filter(|_| !parts.is_empty()) {
+                let to = Destination::Node(member.address);
+                self.node.outbox.push(Reason::Request, to, |bytes| {
+                    Absent::encode(&header, id, AbsentCause::Expired, &parts, bytes);
+                });
+            }
+        }
+    }
+
     /// Gives up what neither the sender nor a cacher may have, if it is clear who caches it.
     fn lose_what_nobody_has(&mut self, sender: Origin, absent: &Absent<'_>, out: &mut dyn Deliver) {
         let upto = absent.ranges.iter().map(|range| range.last()).max();
@@ -176,7 +231,7 @@ impl RegionCx<'_> {
             let parts = missing_everywhere(now, give_up, stream, &self.region.history, range);
             parts.into_iter().for_each(|part| join(&mut lost, part));
         }
-        self.lose(sender, &lost, out);
+        self.lose(sender, AbsentCause::Gone, &lost, out);
     }
 
     /// The sender does not have these packets, and cachers may: only those are asked from now on.
@@ -207,7 +262,7 @@ impl RegionCx<'_> {
             if lost.is_empty() || part.first() > upto {
                 return;
             }
-            self.lose(sender, &lost, out);
+            self.lose(sender, AbsentCause::Gone, &lost, out);
             let region = &mut *self.region;
             let members = region.history.size();
             if let Some(stream) = region.streams.get_mut(&sender) {

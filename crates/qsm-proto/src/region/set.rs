@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use qsm_wire::membership::{MemberFilter, Sender};
+use qsm_wire::membership::{GroupLifetime, MemberFilter, Sender};
 use qsm_wire::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
 
 use super::batch::BatchChanges;
@@ -153,6 +153,14 @@ impl RegionSet {
         self.note_away(id);
     }
 
+    /// Messages of these groups of a region have a lifetime. Rule R-DATA-14.
+    pub(crate) fn take_lifetimes(&mut self, id: RegionId, told: &[GroupLifetime]) {
+        self.batch.note_lifetimes(id);
+        if let Some(region) = self.table.get_mut(id) {
+            region.set_lifetimes(told);
+        }
+    }
+
     /// Notes what members lack that have just gone away.
     fn note_away(&mut self, id: RegionId) {
         if let Some(region) = self.table.get_mut(id) {
@@ -259,6 +267,11 @@ impl RegionSet {
         for id in self.batch.take_unfiltered() {
             if let Some(region) = self.table.get_mut(id) {
                 region.clear_filters();
+            }
+        }
+        for id in self.batch.take_lasting() {
+            if let Some(region) = self.table.get_mut(id) {
+                region.set_lifetimes(&[]);
             }
         }
         self.table.note_moving();

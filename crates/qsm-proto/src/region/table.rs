@@ -11,6 +11,7 @@ use qsm_wire::{ChannelId, Origin, RegionId};
 
 use super::Region;
 use super::copies::CopyRecipients;
+use crate::lifetimes::Lifetimes;
 use crate::node::NodeState;
 use crate::send::{BlockPool, PastStreams, SendConfig, SendStream};
 use crate::view::RegionView;
@@ -40,6 +41,8 @@ pub(crate) struct ReadyStream<'a> {
     pub(crate) recipients: &'a CopyRecipients,
     /// The region's newest view.
     pub(crate) view: &'a RegionView,
+    /// Which of its packets expire, if any do.
+    pub(crate) lifetimes: Option<&'a mut Lifetimes>,
 }
 
 impl RegionTable {
@@ -173,6 +176,7 @@ impl RegionTable {
             recipients: &region.recipients,
             view: region.history.newest(),
             stream: region.sender.as_mut()?,
+            lifetimes: region.lifetimes.as_deref_mut(),
         })
     }
 

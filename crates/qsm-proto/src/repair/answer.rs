@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use qsm_wire::{
-    Absent, Header, Hop, MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange, StreamId,
-    ViewNumber,
+    Absent, AbsentCause, Header, Hop, MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange,
+    StreamId, ViewNumber,
 };
 
 use super::route::RequestRoute;
@@ -15,6 +15,7 @@ use super::{
     PlannedRequest, Repair, RepairRecipient, RepairSender, RequestTarget, RequestUrgency, bit,
 };
 use crate::history::History;
+use crate::lifetimes::Lifetimes;
 use crate::ranges::append;
 use crate::receive::{PacketStore, ReceiveStream, Waiters};
 use crate::send::SendStream;
@@ -26,6 +27,8 @@ const PACKETS_PER_REQUEST: usize = 512;
 /// Packets that one token makes a node push to its neighbour where that asks for what it can take
 /// (R-NAK-10).
 const PUSHED_BESIDE_NAKS: usize = 32;
+/// Packets that one answer tells as expired behind one that is asked for, at most.
+const EXPIRED_IN_ONE_GO: usize = 1024;
 /// Numbers of one request that are looked at to find them: other partitions' are among them.
 const NUMBERS_PER_REQUEST: usize = 1 << 16;
 
@@ -38,6 +41,8 @@ pub(crate) struct Answering<'a> {
     pub(crate) path: Path,
     /// This node's own stream.
     pub(crate) own: Option<&'a SendStream>,
+    /// Which packets have expired; `None`: none does.
+    pub(crate) lifetimes: Option<&'a Lifetimes>,
     /// Streams of others.
     pub(crate) streams: &'a mut BTreeMap<Origin, ReceiveStream>,
     /// The memory in which their packets are kept.
@@ -112,15 +117,18 @@ impl ReceivedRequest {
 struct Unanswered {
     /// Given up here, or come and not kept, or sent before this node joined.
     absent: Vec<SeqRange>,
+    /// Not sent again, because their messages have expired.
+    expired: Vec<SeqRange>,
     /// To be asked of others.
     passed_on: Vec<PlannedRequest>,
 }
 
 impl Unanswered {
-    /// Whether this number, the highest so far, has been answered as absent with one before.
-    fn says_absent(&self, sequence: u64) -> bool {
-        let last = self.absent.last();
-        last.is_some_and(|range| sequence <= range.last())
+    /// Whether this number, the highest so far, has been answered as absent or expired with one before.
+    fn has_answered(&self, sequence: u64) -> bool {
+        let last = [self.absent.last(), self.expired.last()];
+        let mut last = last.into_iter().flatten();
+        last.any(|range| sequence <= range.last())
     }
 }
 
@@ -155,6 +163,7 @@ impl Answering<'_> {
             false => self.answer_as_cacher(&asked, request.ranges),
         };
         self.say_absent(from, &asked, &unanswered.absent);
+        self.say_expired(from, &asked, &unanswered.expired);
         unanswered.passed_on
     }
 
@@ -165,6 +174,15 @@ impl Answering<'_> {
             || self.history.newest().number(),
             |known| known.view_of(sequence, self.history),
         );
+        let expired = known.and_then(|known| self.expired_of(known, sequence));
+        if expired.is_some() {
+            let view = self.history.nearest(view);
+            let waiting = waiters.members().iter();
+            let waiting = waiting.filter_map(|index| view.member(*index));
+            let to = waiting.map(|member| member.address).collect();
+            self.tell_expired(stream, to, &[SeqRange::one(sequence)]);
+            return;
+        }
         let hop = RequestUrgency::of_plane(self.recovery.fast).repair_hop();
         self.repair(stream, sequence, hop, view, waiters.members());
     }
@@ -184,12 +202,17 @@ impl Answering<'_> {
             true => PUSHED_BESIDE_NAKS,
             false => PACKETS_PER_REQUEST,
         };
+        let mut expired = Vec::new();
         for sequence in own.take(most) {
             let packet = match self.streams.get(&stream.origin) {
                 Some(stream) => stream.packet(sequence, self.store),
                 None => self.own.and_then(|own| own.packet(sequence)),
             };
             let Some(packet) = packet else { continue };
+            if self.has_expired(stream.origin, sequence, packet) {
+                expired.push(SeqRange::one(sequence));
+                continue;
+            }
             let repair = Repair {
                 stream,
                 sequence,
@@ -202,6 +225,41 @@ impl Answering<'_> {
                 Destination::Node(member.address),
             );
         }
+        self.tell_expired(stream, vec![member.address], &expired);
+    }
+
+    /// Tells whether a packet is not sent again: its sender lives, and its messages have expired.
+    fn has_expired(&self, sender: Origin, sequence: u64, packet: &[u8]) -> bool {
+        let Some(lifetimes) = self.lifetimes else {
+            return false;
+        };
+        let stream = self.streams.get(&sender);
+        let dead = stream.is_some_and(ReceiveStream::sender_dead);
+        !dead && lifetimes.is_expired(self.repairs.now, sender, sequence, packet)
+    }
+
+    /// The kept packets from this one on that have expired, one behind the other; `None`: this one has
+    /// not.
+    fn expired_from<'p>(
+        &self,
+        sender: Origin,
+        first: u64,
+        packet: impl Fn(u64) -> Option<&'p [u8]>,
+    ) -> Option<SeqRange> {
+        self.lifetimes?;
+        let expired = |sequence: &u64| {
+            packet(*sequence).is_some_and(|packet| self.has_expired(sender, *sequence, packet))
+        };
+        let last = (first..).take(EXPIRED_IN_ONE_GO).take_while(expired).last();
+        SeqRange::new(first, last?)
+    }
+
+    /// The same of a stream of another sender.
+    fn expired_of(&self, stream: &ReceiveStream, first: u64) -> Option<SeqRange> {
+        let sender = stream.id().origin;
+        self.expired_from(sender, first, |sequence| {
+            stream.packet(sequence, self.store)
+        })
     }
 
     fn forget_old_repairs(&mut self) {
@@ -224,11 +282,14 @@ impl Answering<'_> {
         };
         let numbers = numbers(ranges.iter(), numbers_max).filter(|sequence| wanted(*sequence));
         for sequence in numbers.take(PACKETS_PER_REQUEST) {
-            if unanswered.says_absent(sequence) {
+            if unanswered.has_answered(sequence) {
                 continue;
             }
             if let Some(packet) = sender.packet(sequence) {
-                self.repair_as_sender(asked, sequence, packet);
+                match self.expired_from(asked.stream.origin, sequence, |next| sender.packet(next)) {
+                    Some(expired) => unanswered.expired.push(expired),
+                    None => self.repair_as_sender(asked, sequence, packet),
+                }
             } else if let Some(freed) = SeqRange::new(sequence, sender.freed_upto()) {
                 unanswered.absent.push(freed);
             }
@@ -283,11 +344,16 @@ impl Answering<'_> {
             let Some(stream) = self.streams.get(&asked.stream.origin) else {
                 break;
             };
-            if unanswered.says_absent(sequence) {
+            if unanswered.has_answered(sequence) {
                 continue;
             }
             if stream.packet(sequence, self.store).is_some() {
-                self.repair(asked.stream, sequence, hop, asked.view, &asked.waiters);
+                match self.expired_of(stream, sequence) {
+                    Some(expired) => unanswered.expired.push(expired),
+                    None => self.repair(asked.stream, sequence, hop, asked.view, &asked.waiters),
+                }
+            } else if stream.gave_up_expired(sequence) {
+                unanswered.expired.push(SeqRange::one(sequence));
             } else if let Some(purged) = stream.purged_from(sequence) {
                 unanswered.absent.push(purged);
             } else if stream.gave_up(sequence) {
@@ -418,8 +484,37 @@ impl Answering<'_> {
             self.repairs
                 .outbox
                 .push(Reason::Request, Destination::Node(to), |bytes| {
-                    Absent::encode(&header, asked.stream, &ranges, bytes);
+                    Absent::encode(&header, asked.stream, AbsentCause::Gone, &ranges, bytes);
                 });
+        }
+    }
+
+    /// Tells who asks, and those that wait there, that packets have expired. Rule R-DATA-14.
+    fn say_expired(&mut self, from: SocketAddr, asked: &ReceivedRequest, expired: &[SeqRange]) {
+        if expired.is_empty() {
+            return;
+        }
+        let view = self.history.nearest(asked.view);
+        let waiting = asked.waiters.iter();
+        let waiting = waiting.filter_map(|index| view.member(*index));
+        let others = waiting.filter(|member| member.origin != self.header.origin);
+        let mut to = vec![from];
+        to.extend(others.map(|member| member.address).filter(|at| *at != from));
+        self.tell_expired(asked.stream, to, expired);
+    }
+
+    fn tell_expired(&mut self, stream: StreamId, to: Vec<SocketAddr>, expired: &[SeqRange]) {
+        let (header, cause) = (self.header, AbsentCause::Expired);
+        let counts = expired.iter().map(|range| u64::from(range.count()));
+        self.repairs.stats.repairs_expired += counts.sum::<u64>();
+        let ranges = joined(expired);
+        for to in to {
+            for part in ranges.chunks(Ranges::MAX) {
+                let to = Destination::Node(to);
+                self.repairs.outbox.push(Reason::Request, to, |bytes| {
+                    Absent::encode(&header, stream, cause, part, bytes);
+                });
+            }
         }
     }
 
@@ -499,5 +594,21 @@ fn merge(requests: &mut Vec<PlannedRequest>, request: PlannedRequest, sequence: 
 fn merged(ranges: &[SeqRange]) -> Vec<SeqRange> {
     let mut out = Vec::new();
     ranges.iter().all(|range| append(&mut out, *range));
+    out
+}
+
+/// Neighbouring ranges put together, all of them; they ascend.
+fn joined(ranges: &[SeqRange]) -> Vec<SeqRange> {
+    let mut out: Vec<SeqRange> = Vec::new();
+    for range in ranges {
+        let before = out.last().filter(|last| last.last() + 1 == range.first());
+        match before.and_then(|last| SeqRange::new(last.first(), range.last())) {
+            Some(both) if both.last() == range.last() => {
+                out.pop();
+                out.push(both);
+            }
+            _ => out.push(*range),
+        }
+    }
     out
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use qsm_proto::session::{Session, SessionPeer, frame_bytes};
 use qsm_proto::{
-    Config, Deliver, Delivery, Endpoint, Event, Instant, Miss, Outbox, Promptness, PublishError,
-    Seed,
+    Config, Deliver, Delivery, Endpoint, Event, Instant, LossCause, Miss, Outbox, Promptness,
+    PublishError, Seed,
 };
 use qsm_testnet::{Arrival, Flight, NetworkOptions};
 use qsm_wire::membership::{
@@ -20,7 +20,7 @@ use qsm_wire::{
     ViewNumber,
 };
 
-const REGION: RegionId = RegionId(1);
+pub(crate) const REGION: RegionId = RegionId(1);
 pub(crate) const CHANNEL: ChannelId = ChannelId(1);
 /// Host of the membership service.
 const SERVICE: u64 = 0;
@@ -63,6 +63,8 @@ pub(crate) struct Inbox {
     pub(crate) missed: Vec<(u64, u64)>,
     /// The same with the group, and how many messages had come before that was told.
     pub(crate) lost: Vec<(GroupId, u64, u64, usize)>,
+    /// Of these messages, so many that had expired.
+    pub(crate) expired: u64,
     /// Packets of which it was not told what was in them.
     pub(crate) packets: u64,
     /// What it was given and told in other ways than in order, each in one line.
@@ -95,8 +97,14 @@ impl Deliver for Inbox {
     fn miss(&mut self, miss: Miss<'_>) {
         match miss {
             Miss::Messages {
-                group, first, last, ..
+                group,
+                first,
+                last,
+                cause,
+                ..
             } => {
+                let expired = cause == LossCause::Expired;
+                self.expired += if expired { last + 1 - first } else { 0 };
                 self.missed.push((first, last));
                 self.lost.push((group, first, last, self.messages.len()));
             }

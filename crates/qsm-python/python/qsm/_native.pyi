@@ -93,6 +93,8 @@ class Lost:
     sender: str
     first: int
     last: int
+    cause: str
+    """``gone``, ``excluded``, ``overdue`` or ``expired``."""
     missing: int
 
 class LostPackets:

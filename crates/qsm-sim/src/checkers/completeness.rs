@@ -79,6 +79,10 @@ fn missing_of(history: &History, sender: Origin, group: usize, sent: &Sent) -> O
         let last = stay.last.unwrap_or(published);
         let track = history.track(receiver, group, sender);
         let mut excused = history.excused(sender, receiver, group)?;
+        // Told one by one, and judged when they were.
+        if let Some(track) = track {
+            excused.add_all(&track.expired);
+        }
         if let Some(track) = track.filter(|_| history.may_lose(sender, receiver)) {
             excused.add_all(&track.lost);
             if !alive && history.told_of_packets(sender, receiver) {

@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use qsm_proto::Instant;
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
+use super::expiry::Expired;
 use super::unserved::Unserved;
 use crate::runs::Runs;
 
@@ -73,6 +74,8 @@ pub(crate) struct Stay {
 pub(crate) struct Track {
     pub(crate) delivered: Runs,
     pub(crate) lost: Runs,
+    /// Of these, messages that had expired.
+    pub(crate) expired: Runs,
     /// Highest number delivered.
     pub(crate) highest: u64,
     /// The number that must come next without a gap; `None` after the receiver has left.
@@ -368,6 +371,24 @@ impl History {
     ) {
         let track = self.tracks.entry((receiver, group, sender)).or_default();
         track.lost.add(first, last);
+    }
+
+    /// Lost messages had expired.
+    pub(crate) fn expire(&mut self, lost: Expired) {
+        let key = (lost.receiver, lost.group, lost.sender);
+        let track = self.tracks.entry(key).or_default();
+        track.expired.add(lost.first, lost.last);
+    }
+
+    /// When a message was published.
+    pub(crate) fn published_at(
+        &self,
+        sender: Origin,
+        group: usize,
+        number: u64,
+    ) -> Option<Instant> {
+        let at = usize::try_from(number.checked_sub(1)?).ok()?;
+        self.sent.get(&(sender, group))?.times.get(at).copied()
     }
 
     /// The receiver was told that packets of the sender are lost.

@@ -1,8 +1,7 @@
 use qsm_wire::Origin;
 
 use super::Arrival;
-use super::history::History;
-use crate::runs::Runs;
+use super::history::{History, Track};
 use crate::violation::Violation;
 
 /// What was reported as lost does not come after all.
@@ -54,11 +53,14 @@ fn check_told(
     history: &History,
     [sender, receiver]: [Origin; 2],
     group: usize,
-    lost: &Runs,
+    track: &Track,
 ) -> Result<(), Violation> {
     let both = history.alive(sender) && history.alive(receiver);
     let named = history.unserved.of(sender, receiver, group);
-    let untold = named.and_then(|named| lost.first_outside(&named));
+    let untold = named.and_then(|mut named| {
+        named.add_all(&track.expired);
+        track.lost.first_outside(&named)
+    });
     match untold.filter(|_| both && history.may_lose(sender, receiver)) {
         None => Ok(()),
         Some(first) => Err(Violation::new(
@@ -72,6 +74,7 @@ fn check_told(
 }
 
 /// Nothing of a sender that still lives is lost: the sender keeps what is not stable (R003, R080).
+/// What has expired is judged by [`super::expiry`].
 /// Judged at the end, because the cluster may know of a death before the dead node does; and only
 /// for receivers that live, because one that was excluded is right to say what it misses. Of what a
 /// receiver missed while it was away only as much is kept as was configured (R-VIEW-13): it is told of
@@ -83,9 +86,12 @@ pub(crate) fn check_end(history: &History) -> Result<(), Violation> {
         let owed = history.alive(receiver)
             && history.reliable_to(sender, receiver)
             && !history.may_lose(sender, receiver);
-        check_told(history, [sender, receiver], group, &track.lost)?;
+        check_told(history, [sender, receiver], group, track)?;
         let excused = history.excused(sender, receiver, group).filter(|_| owed);
-        let first = excused.and_then(|excused| track.lost.first_outside(&excused));
+        let first = excused.and_then(|mut excused| {
+            excused.add_all(&track.expired);
+            track.lost.first_outside(&excused)
+        });
         if let Some(first) = first {
             return Err(Violation::new(
                 "loss",

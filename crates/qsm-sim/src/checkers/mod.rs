@@ -24,6 +24,7 @@
 //! | [`flush`] | what a sender takes for stable, live receivers have, and it keeps it for the others | R-VIEW-13, R-MEM-14 |
 //! | [`retention`] | a sender frees what members that are away lack only when it keeps as much as it may | R-VIEW-13 |
 //! | [`prompt`] | who wants messages in another way than in order gets each once, in time, or is told | R-DATA-12, R200, R201 |
+//! | [`expiry`] | nothing expires early, and nothing is repaired when all of it has expired | R-DATA-14 |
 //! | [`planes`] | the fast plane repairs most | R084, R-NAK-9 |
 //! | [`rate`] | no stream is faster than the operator allows | R113 |
 //! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
@@ -39,6 +40,7 @@ pub(crate) mod deafness;
 pub(crate) mod delays;
 pub(crate) mod divisions;
 pub(crate) mod duplicate;
+pub(crate) mod expiry;
 pub(crate) mod flush;
 pub(crate) mod history;
 pub(crate) mod liveness;
@@ -58,6 +60,7 @@ pub(crate) mod unserved;
 pub(crate) mod views;
 pub(crate) mod watermarks;
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use qsm_proto::region::Region;
@@ -70,6 +73,7 @@ use self::cutoff::Cutoff;
 use self::deafness::Deafness;
 use self::delays::Delays;
 use self::divisions::Divisions;
+use self::expiry::{Expired, Expiry};
 use self::history::History;
 use self::liveness::Liveness;
 use self::prompt::{LostNumbers, Prompt};
@@ -100,6 +104,7 @@ pub(crate) struct Checkers {
     pub(crate) deafness: Deafness,
     pub(crate) delays: Delays,
     pub(crate) divisions: Divisions,
+    pub(crate) expiry: Expiry,
     pub(crate) liveness: Liveness,
     pub(crate) prompt: Prompt,
     pub(crate) rate: Rate,
@@ -123,6 +128,7 @@ impl Checkers {
             deafness: Deafness::default(),
             delays: Delays::default(),
             divisions: Divisions::default(),
+            expiry: Expiry::default(),
             liveness: Liveness::default(),
             prompt: Prompt::default(),
             rate: Rate::default(),
@@ -186,6 +192,29 @@ impl Checkers {
         }
         loss::check_report(&self.history, receiver, group, sender, first, last)?;
         self.history.lose(receiver, group, sender, first, last);
+        Ok(())
+    }
+
+    /// Messages of a group with this lifetime are told as expired.
+    pub(crate) fn expired(
+        &mut self,
+        now: Instant,
+        lifetime: Option<Duration>,
+        lost: Expired,
+    ) -> Result<(), Violation> {
+        if !self.armed {
+            return Ok(());
+        }
+        let Expired {
+            receiver,
+            group,
+            sender,
+            first,
+            last,
+        } = lost;
+        self.expiry.check_loss(now, &self.history, lifetime, lost)?;
+        self.lost(receiver, group, sender, first, last)?;
+        self.history.expire(lost);
         Ok(())
     }
 

@@ -1,9 +1,12 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use qsm_gms::GroupPace;
 use qsm_proto::Instant;
+use qsm_wire::membership::AwayReason;
 use qsm_wire::{Origin, RegionId};
 
+use crate::options::SimOptions;
 use crate::violation::Violation;
 
 /// Time that words, views and their repetitions may take beside that for which a member counts as
@@ -28,6 +31,28 @@ struct Hold {
     second: Instant,
     looks: u32,
     held: u32,
+}
+
+/// Nobody is set aside for being slow that has received a group from the start whose senders follow the
+/// slowest (R-RATE-8).
+pub(crate) fn check_away(
+    options: &SimOptions,
+    host: usize,
+    reason: AwayReason,
+) -> Result<(), Violation> {
+    let stays = options.churn.iter().all(|(_, churn)| churn.host != host);
+    let slowest = options.paces.iter().find(|(group, pace)| {
+        let plan = options.groups.get(**group);
+        let receives = plan.is_some_and(|plan| plan.subscribers.contains(&host));
+        **pace == GroupPace::Slowest && receives
+    });
+    match slowest.filter(|_| stays && reason == AwayReason::Slow) {
+        Some((group, _)) => {
+            let message = format!("host {host} is away as slow, and receives group {group}");
+            Err(Violation::new("slowness", message))
+        }
+        None => Ok(()),
+    }
 }
 
 impl Slowness {

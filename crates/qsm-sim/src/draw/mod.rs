@@ -3,6 +3,8 @@
 mod dice;
 mod divisions;
 mod faults;
+mod lifetimes;
+mod paces;
 mod prompt;
 mod residue;
 mod slowness;
@@ -18,6 +20,8 @@ use qsm_wire::membership::Role;
 use self::dice::Dice;
 use self::divisions::add_hints;
 use self::faults::{add_filters, add_pauses, faults};
+use self::lifetimes::add_lifetimes;
+use self::paces::add_paces;
 use self::prompt::add_prompt;
 use self::residue::{add_common, add_merging, add_residue};
 use self::slowness::slow_down;
@@ -85,6 +89,8 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         plan_common: None,
         prompt: BTreeMap::new(),
         hints: Vec::new(),
+        lifetimes: BTreeMap::new(),
+        paces: BTreeMap::new(),
         tells_rates: false,
         refusals: pauses.one_in(2),
         costs: None,
@@ -100,7 +106,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
     };
     let options = add_residue(slow_down(options, sizes), sizes);
     let options = add_prompt(add_common(add_merging(options, sizes), sizes));
-    add_hints(options, sizes.merging)
+    add_paces(add_lifetimes(add_hints(options, sizes.merging)))
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

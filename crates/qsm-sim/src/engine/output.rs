@@ -9,6 +9,7 @@ use qsm_testnet::{Fate, damaged};
 
 use super::networks::Way;
 use super::{Datagram, Engine, Happening};
+use crate::checkers::expiry::Repaired;
 use crate::checkers::rate::Train;
 use crate::checkers::{cutoff, watermarks};
 use crate::machine::Machine;
@@ -59,6 +60,9 @@ impl Engine {
         if self.invariants_every > 0 && reason != Reason::Data {
             self.outputs.claims.extend(watermarks::claims(bytes));
             self.outputs.tokens.extend(cutoff::said(bytes));
+        }
+        if self.invariants_every > 0 && reason == Reason::Repair {
+            self.outputs.repairs.extend(Repaired::of(bytes));
         }
         let state = &mut self.hosts[host];
         let leaves = match &mut state.cpu {

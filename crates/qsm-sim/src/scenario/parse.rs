@@ -15,6 +15,7 @@ use crate::options::SimOptions;
 use crate::pattern::{GroupPlan, Pattern, layout};
 use crate::timeline;
 use crate::workload::Flow;
+use qsm_gms::GroupPace;
 
 /// Most nodes: their addresses are 10.0.0.1 to 10.255.255.254, and memory is not endless.
 const NODES_MAX: u64 = 100_000;
@@ -69,7 +70,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 38] = [
+const VERBS: [(&str, Verb); 40] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -102,6 +103,8 @@ const VERBS: [(&str, Verb); 38] = [
     ("plan-common", Verb::PlanCommon),
     ("prompt", Verb::Prompt),
     ("hint", Verb::Hint),
+    ("lifetime", Verb::Lifetime),
+    ("pace", Verb::Pace),
     (
         "tell-rates",
         Verb::Switch(|options| options.tells_rates = true),
@@ -162,6 +165,8 @@ enum Verb {
     PlanCommon,
     Prompt,
     Hint,
+    Lifetime,
+    Pace,
     Budget,
     RateMax,
     BatchDelay,
@@ -223,6 +228,8 @@ impl Reader {
             Verb::PlanCommon => options.plan_common = Some(words.number("packets per second")?),
             Verb::Prompt => prompt(options, words)?,
             Verb::Hint => hint(options, words)?,
+            Verb::Lifetime => lifetime(options, words)?,
+            Verb::Pace => pace(options, words)?,
             Verb::GoneAfter => options.gone_after = words.time("the silence")?,
             Verb::Budget => {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;
@@ -400,6 +407,26 @@ fn hint(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
     options.hints.push(kind(named));
     let contradiction = options.service_hints().err();
     contradiction.map_or(Ok(()), |error| Err(words.wrong(error.to_string())))
+}
+
+fn lifetime(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
+    let group = words.number("a group")?;
+    let time = words.time("the lifetime")?;
+    options.lifetimes.insert(group, time);
+    let wrong = options.service_hints().err();
+    wrong.map_or(Ok(()), |error| Err(words.wrong(error.to_string())))
+}
+
+fn pace(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
+    let group = words.number("a group")?;
+    let slowest = words.choice("a pace", &[("slowest", true), ("bounded", false)])?;
+    let pace = match slowest {
+        true => GroupPace::Slowest,
+        false => GroupPace::Bounded(words.time("the patience")?),
+    };
+    options.paces.insert(group, pace);
+    let wrong = options.service_hints().err();
+    wrong.map_or(Ok(()), |error| Err(words.wrong(error.to_string())))
 }
 
 fn pattern(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {

@@ -1,5 +1,6 @@
 use core::fmt::{self, Write};
 use core::time::Duration;
+use qsm_gms::GroupPace;
 
 use qsm_proto::{Promptness, Recovery};
 use qsm_testnet::Sites;
@@ -189,6 +190,15 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
                     writeln!(out, "prompt {host} within {}", Time(*limit))?;
                 }
             }
+        }
+    }
+    for (group, time) in &options.lifetimes {
+        writeln!(out, "lifetime {group} {}", Time(*time))?;
+    }
+    for (group, pace) in &options.paces {
+        match pace {
+            GroupPace::Slowest => writeln!(out, "pace {group} slowest")?,
+            GroupPace::Bounded(time) => writeln!(out, "pace {group} bounded {}", Time(*time))?,
         }
     }
     for hint in &options.hints {

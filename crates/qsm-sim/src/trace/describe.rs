@@ -2,7 +2,9 @@ use core::fmt::Write;
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
-use qsm_wire::{Body, Data, Heartbeat, Hop, Origin, Packet, Part, Ranges, Request, Summary, Token};
+use qsm_wire::{
+    AbsentCause, Body, Data, Heartbeat, Hop, Origin, Packet, Part, Ranges, Request, Summary, Token,
+};
 
 /// What nodes and addresses are called in a trace: by the numbers of their hosts.
 #[derive(Debug, Default)]
@@ -62,9 +64,13 @@ pub(super) fn datagram(bytes: &[u8], names: &Names) -> String {
             query.channel
         ),
         Body::Absent(absent) => format!(
-            "Absent of {}:{}",
+            "Absent of {}:{}{}",
             names.node(absent.stream.origin),
-            ranges(&absent.ranges)
+            ranges(&absent.ranges),
+            match absent.cause {
+                AbsentCause::Gone => "",
+                AbsentCause::Expired => ", expired",
+            }
         ),
         Body::Session(frame) => format!(
             "Session frame of {maker}, {} bytes {:?}",

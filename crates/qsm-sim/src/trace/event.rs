@@ -86,7 +86,11 @@ pub(super) fn loss(loss: &Loss, names: &Names) -> String {
             sender,
             first,
             last,
-        } => format!("lost: {} {group}#{first}..={last}", names.node(*sender)),
+            expired,
+        } => {
+            let why = if *expired { "expired" } else { "lost" };
+            format!("{why}: {} {group}#{first}..={last}", names.node(*sender))
+        }
         Loss::Packets { sender, packets } => {
             format!("lost: {packets} packets of {}", names.node(*sender))
         }

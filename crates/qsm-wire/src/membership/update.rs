@@ -97,6 +97,24 @@ pub enum Update {
         /// Members.
         members: Vec<MemberFilter>,
     },
+    /// Groups of a region whose messages have a lifetime (R-DATA-14), whether they concern this node
+    /// or not. It replaces what was said of the region before; the region's groups that it does not
+    /// name have none.
+    Lifetimes {
+        /// The region.
+        region: RegionId,
+        /// The groups, ascending.
+        groups: Vec<GroupLifetime>,
+    },
+}
+
+/// A group whose messages are not sent again once they are older than this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupLifetime {
+    /// The group.
+    pub group: GroupId,
+    /// The lifetime, milliseconds; 0: none.
+    pub ms: u32,
 }
 
 /// Groups of a region that a member of it does not receive, or not since it came.
@@ -122,6 +140,7 @@ pub struct GroupStart {
 
 record! { ViewStep { region, view, base, removed, leaving, changed, added } }
 record! { GroupStart { group, view } }
+record! { GroupLifetime { group, ms } }
 record! { MemberFilter { origin, unwanted, since } }
 
 message! { Update [3 => View] {
@@ -133,4 +152,5 @@ message! { Update [3 => View] {
     7 => Second { address, second },
     8 => Sources { region, senders },
     9 => Filters { region, whole, members },
+    10 => Lifetimes { region, groups },
 } }

@@ -4,11 +4,11 @@ use core::net::SocketAddr;
 
 use qsm_wire::membership::QueryKind;
 use qsm_wire::{
-    Ack, Beacon, CatchUp, ChannelId, DataHeader, FrameHead, GroupId, GroupNumbers, Header, Heard,
-    Hearing, Heartbeat, Hop, Incarnation, Kind, ListQuery, ListReply, Marks, MemberIndex, NodeId,
-    NumbersQuery, Opening, Origin, Part, Probe, Ranges, Reach, ReachReply, RegionId, Request,
-    RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token,
-    TokenAck, TokenHead, ViewNumber,
+    AbsentCause, Ack, Beacon, CatchUp, ChannelId, DataHeader, FrameHead, GroupId, GroupNumbers,
+    Header, Heard, Hearing, Heartbeat, Hop, Incarnation, Kind, ListQuery, ListReply, Marks,
+    MemberIndex, NodeId, NumbersQuery, Opening, Origin, Part, Probe, Ranges, Reach, ReachReply,
+    RegionId, Request, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary,
+    SummarySlot, Token, TokenAck, TokenHead, ViewNumber,
 };
 
 use super::dice::Dice;
@@ -85,6 +85,10 @@ pub fn packet(dice: &mut Dice, kind: Kind) -> Owned {
         }),
         Kind::Absent => Owned::Absent {
             stream: stream(dice),
+            cause: match dice.flag() {
+                true => AbsentCause::Expired,
+                false => AbsentCause::Gone,
+            },
             ranges: ranges(dice, 0),
         },
         _ => membership(dice, kind),

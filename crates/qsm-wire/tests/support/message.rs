@@ -1,9 +1,9 @@
 //! Random membership messages of every variant.
 
 use qsm_wire::membership::{
-    About, Answer, AnswerRows, AwayReason, FromService, GroupRate, GroupRates, GroupReport,
-    GroupRow, GroupStart, Hello, Member, MemberFilter, NodeRow, QueryKind, Rates, RegionKind,
-    RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupLifetime, GroupRate, GroupRates,
+    GroupReport, GroupRow, GroupStart, Hello, Member, MemberFilter, NodeRow, QueryKind, Rates,
+    RegionKind, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -156,7 +156,7 @@ fn region_report(dice: &mut Dice) -> RegionReport {
 }
 
 fn update(dice: &mut Dice) -> Update {
-    match dice.below(9) {
+    match dice.below(10) {
         0 => Update::Named {
             group: GroupId(dice.u32()),
             name: text(dice),
@@ -208,6 +208,13 @@ fn update(dice: &mut Dice) -> Update {
                     group: GroupId(dice.u32()),
                     view: ViewNumber(dice.u32()),
                 }),
+            }),
+        },
+        8 => Update::Lifetimes {
+            region: RegionId(dice.u32()),
+            groups: dice.list(4, |dice| GroupLifetime {
+                group: GroupId(dice.u32()),
+                ms: dice.u32(),
             }),
         },
         _ => Update::Dead {

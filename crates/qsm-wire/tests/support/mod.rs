@@ -16,11 +16,11 @@ pub mod listed;
 pub mod message;
 
 use qsm_wire::{
-    Absent, Ack, Beacon, Body, CatchUp, Chunk, Data, DataHeader, Frame, FrameHead, GroupId,
-    GroupNumbers, Header, Heard, Heartbeat, Kind, ListQuery, ListReply, MemberIndex, Numbers,
-    NumbersQuery, Opening, Packet, Part, Probe, Reach, ReachReply, RegionId, Request, RequestHead,
-    Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token, TokenAck,
-    TokenHead, TokenWriter, ViewNumber,
+    Absent, AbsentCause, Ack, Beacon, Body, CatchUp, Chunk, Data, DataHeader, Frame, FrameHead,
+    GroupId, GroupNumbers, Header, Heard, Heartbeat, Kind, ListQuery, ListReply, MemberIndex,
+    Numbers, NumbersQuery, Opening, Packet, Part, Probe, Reach, ReachReply, RegionId, Request,
+    RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token,
+    TokenAck, TokenHead, TokenWriter, ViewNumber,
 };
 
 /// A chunk that owns its content.
@@ -97,6 +97,7 @@ pub enum Owned {
     },
     Absent {
         stream: StreamId,
+        cause: AbsentCause,
         ranges: Vec<SeqRange>,
     },
     SessionAck(Heard),
@@ -148,6 +149,7 @@ impl Owned {
             },
             Body::Absent(absent) => Self::Absent {
                 stream: absent.stream,
+                cause: absent.cause,
                 ranges: absent.ranges.iter().collect(),
             },
             Body::SessionAck(heard) => Self::SessionAck(*heard),
@@ -222,7 +224,11 @@ impl Owned {
                 next,
                 groups,
             } => Numbers::encode(header, query, *next, groups, &mut out),
-            Self::Absent { stream, ranges } => Absent::encode(header, *stream, ranges, &mut out),
+            Self::Absent {
+                stream,
+                cause,
+                ranges,
+            } => Absent::encode(header, *stream, *cause, ranges, &mut out),
             Self::SessionAck(heard) => heard.encode(header, &mut out),
             Self::SessionReset(reset) => reset.encode(header, &mut out),
             Self::ListQuery(query) => query.encode(header, &mut out),

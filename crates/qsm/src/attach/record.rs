@@ -14,7 +14,7 @@ use qsm_wire::{GroupId, Incarnation, NodeId, Origin};
 use super::requests::EXTRA;
 use super::ring::Record;
 use crate::handoff::message::MessageRef;
-use crate::handoff::received::{Back, Excluded, Lost, LostPackets};
+use crate::handoff::received::{Back, Excluded, Lost, LostCause, LostPackets};
 
 /// Bits of a tag that are the place of a name.
 const PLACE_BITS: u32 = 28;
@@ -52,7 +52,7 @@ impl Written {
     pub(super) fn lost(place: u32, lost: &Lost) -> Self {
         Self {
             tag: tag(LOST, place),
-            extra: extra(0, lost.sender, lost.first),
+            extra: extra(code_of(lost.cause), lost.sender, lost.first),
             last: Some(lost.last),
         }
     }
@@ -134,6 +134,7 @@ impl<'a> Read<'a> {
                 sender,
                 first: number,
                 last: u64::from_le_bytes(record.bytes.try_into().ok()?),
+                cause: cause_of(group as u32),
             }),
             LOST_PACKETS => Self::LostPackets(LostPackets {
                 sender,
@@ -154,6 +155,25 @@ impl<'a> Read<'a> {
 /// Places are far fewer: see [`groups_max`](super::ShareOptions::groups_max).
 fn tag(kind: u32, place: u32) -> u32 {
     (kind << PLACE_BITS) | (place & PLACE)
+}
+
+/// The group's field of a loss says why; what this version does not know is a loss all the same.
+fn code_of(cause: LostCause) -> u32 {
+    match cause {
+        LostCause::Gone => 0,
+        LostCause::Excluded => 1,
+        LostCause::Overdue => 2,
+        LostCause::Expired => 3,
+    }
+}
+
+fn cause_of(code: u32) -> LostCause {
+    match code {
+        1 => LostCause::Excluded,
+        2 => LostCause::Overdue,
+        3 => LostCause::Expired,
+        _ => LostCause::Gone,
+    }
 }
 
 fn extra(group: u32, sender: Origin, number: u64) -> [u64; EXTRA] {
@@ -194,6 +214,7 @@ mod tests {
             sender,
             first,
             last,
+            cause: LostCause::Expired,
         };
         let written = Written::lost(0, &lost);
         let bytes = last.to_le_bytes();

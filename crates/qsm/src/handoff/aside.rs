@@ -305,7 +305,7 @@ mod tests {
     use qsm_wire::{Incarnation, Origin};
 
     use super::*;
-    use crate::handoff::received::{Dropped, Excluded, Lost, Received};
+    use crate::handoff::received::{Dropped, Excluded, Lost, LostCause, Received};
 
     impl Item for usize {}
 
@@ -315,6 +315,7 @@ mod tests {
             sender: Origin::default(),
             first,
             last,
+            cause: LostCause::Gone,
         })
     }
 

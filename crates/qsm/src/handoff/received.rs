@@ -36,9 +36,8 @@ pub enum Received {
     Excluded(Excluded),
 }
 
-/// Messages that will never be delivered here: numbers `first..=last` of this sender in this group.
-/// They were lost with a sender that died, or were sent while this node was excluded
-/// ([`Received::Excluded`]): then this comes before the first message that the sender sends afterwards.
+/// Messages that will never be delivered here: numbers `first..=last` of this sender in this group,
+/// for this cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lost {
@@ -50,6 +49,26 @@ pub struct Lost {
     pub first: u64,
     /// Last message lost.
     pub last: u64,
+    /// Why.
+    pub cause: LostCause,
+}
+
+/// Why messages will never be delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum LostCause {
+    /// Nobody has them any more: they were lost with a sender that died, or while this node was away.
+    #[default]
+    Gone,
+    /// They were sent while this node was excluded ([`Received::Excluded`]): then this comes before
+    /// the first message that the sender sends afterwards.
+    Excluded,
+    /// They were missing for longer than this subscription waits
+    /// ([`DeliveryMode::Within`](crate::DeliveryMode::Within)).
+    Overdue,
+    /// They were missing when their lifetime was over, which the operator gives to groups: older
+    /// messages are not repaired.
+    Expired,
 }
 
 /// Packets that nobody holds any more, of a sender that is gone. Which messages were in them, and of
@@ -149,7 +168,8 @@ impl Received {
 }
 
 impl Lost {
-    /// Of this sender in this group, `first..=last`; for tests of those who handle losses.
+    /// Of this sender in this group, `first..=last`, which nobody has any more; for tests of those who
+    /// handle losses.
     #[must_use]
     pub fn new(group: impl Into<Arc<str>>, sender: Origin, first: u64, last: u64) -> Self {
         let group = group.into();
@@ -158,7 +178,14 @@ impl Lost {
             sender,
             first,
             last,
+            cause: LostCause::Gone,
         }
+    }
+
+    /// The same for another cause.
+    #[must_use]
+    pub fn because(self, cause: LostCause) -> Self {
+        Self { cause, ..self }
     }
 
     /// Number of messages.
@@ -195,10 +222,16 @@ impl fmt::Display for Lost {
             sender,
             first,
             last,
+            cause,
         } = self;
+        let why = match cause {
+            LostCause::Gone | LostCause::Excluded => "",
+            LostCause::Overdue => ": they were not waited for any longer",
+            LostCause::Expired => ": they had expired",
+        };
         write!(
             f,
-            "messages {first}..={last} of sender {sender} in group {group:?} are lost"
+            "messages {first}..={last} of sender {sender} in group {group:?} are lost{why}"
         )
     }
 }
@@ -314,7 +347,8 @@ impl Item for Received {
             (Self::Lost(lost), Self::Lost(next))
                 if lost.last.checked_add(1) == Some(next.first)
                     && lost.sender == next.sender
-                    && lost.group == next.group =>
+                    && lost.group == next.group
+                    && lost.cause == next.cause =>
             {
                 lost.last = next.last;
             }

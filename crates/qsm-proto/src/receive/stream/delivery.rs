@@ -2,7 +2,7 @@
 
 use qsm_wire::{Chunk, ChunkIter, Data, Origin, Part};
 
-use super::numbers::LostStep;
+use super::numbers::{LostMessages, LostStep};
 use super::{PacketState, ReceiveStream};
 use crate::history::{Duty, History};
 use crate::receive::{DeliveryContext, PacketPlace, Run, StreamContext, Verdict};
@@ -48,11 +48,12 @@ impl ReceiveStream {
                         return;
                     }
                 }
-                PacketState::Lost => {
+                given_up @ (PacketState::Lost | PacketState::Expired) => {
                     let cursors = &mut context.delivery.cursors;
                     if self.pass_lost(sequence, history, held, cursors) == LostStep::Wait {
                         return;
                     }
+                    self.note_passed(given_up == PacketState::Expired);
                     self.reassembly.reset();
                 }
                 PacketState::Received | PacketState::Missing => {}
@@ -119,6 +120,9 @@ impl ReceiveStream {
         history: &History,
         delivery: &mut DeliveryContext<'_>,
     ) {
+        if self.lost_numbers.is_some() {
+            delivery.loss = self.loss_cause();
+        }
         let mut chunks = data.chunks();
         let mut next = chunks.next();
         while let Some(chunk) = next {
@@ -198,8 +202,7 @@ fn deliver_message(
 /// Rule R-DATA-11.
 fn lose_message(sender: Origin, chunk: &Chunk<'_>, delivery: &mut DeliveryContext<'_>) {
     if let Some(number) = take_message(sender, chunk, delivery) {
-        delivery.stats.messages_lost += 1;
-        delivery.tell(Miss::Messages {
+        delivery.lose(LostMessages {
             group: chunk.group,
             sender,
             first: number,
@@ -219,8 +222,7 @@ fn take_message(
     Some(match delivery.cursors.take(sender, group, chunk.message) {
         Verdict::Deliver(number) => number,
         Verdict::DeliverAfterLoss { first, number } => {
-            delivery.stats.messages_lost += number - first;
-            delivery.tell(Miss::Messages {
+            delivery.lose(LostMessages {
                 group,
                 sender,
                 first,

@@ -13,12 +13,12 @@
 
 use core::time::Duration;
 
-use qsm_wire::{CHUNK_HEADER_BYTES, GroupId, GroupNumbers, Numbers};
+use qsm_wire::{CHUNK_HEADER_BYTES, GroupId, GroupNumbers, Numbers, Origin};
 
 use super::ReceiveStream;
 use crate::history::{Duty, History};
 use crate::receive::{Cursors, DeliveryContext};
-use crate::{Instant, Miss};
+use crate::{Instant, LossCause, Miss};
 
 /// Longest time from one question to the next, unless the first retry of a request is later.
 const ASK_AGAIN_MAX: Duration = Duration::from_millis(500);
@@ -47,6 +47,28 @@ pub(super) struct LostNumbers {
     told: Option<ToldNumbers>,
     /// Packets passed that nobody can tell the messages of, and the application has yet to learn of.
     unknown_packets: u64,
+    /// Packets that delivery has passed since the messages of those before were named.
+    passed: PassedPackets,
+}
+
+/// Causes for which packets were given up that delivery has passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct PassedPackets {
+    /// Some had expired.
+    expired: bool,
+    /// Some are gone.
+    gone: bool,
+    /// The messages in them have been named, but for one that ends behind them.
+    named: bool,
+}
+
+/// Messages of a sender to a group that will not come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LostMessages {
+    pub(super) group: GroupId,
+    pub(super) sender: Origin,
+    pub(super) first: u64,
+    pub(super) last: u64,
 }
 
 /// A question to the sender that has not been answered, or not to the end.
@@ -166,6 +188,27 @@ impl ReceiveStream {
             return LostStep::Wait;
         }
         LostStep::Pass
+    }
+
+    /// Delivery has passed a packet that was given up.
+    pub(super) fn note_passed(&mut self, expired: bool) {
+        if let Some(lost) = &mut self.lost_numbers {
+            if lost.passed.named {
+                lost.passed = PassedPackets::default();
+            }
+            lost.passed.expired |= expired;
+            lost.passed.gone |= !expired;
+        }
+    }
+
+    /// Why messages are missing that have not been named yet. Where some packets had expired and
+    /// others are gone it is not known which of them had these messages.
+    pub(super) fn loss_cause(&self) -> LossCause {
+        let lost = self.lost_numbers.as_ref();
+        match lost.is_some_and(|lost| lost.passed.expired && !lost.passed.gone) {
+            true => LossCause::Expired,
+            false => LossCause::Gone,
+        }
     }
 
     /// This lost packet is not for this node after all.
@@ -294,13 +337,16 @@ impl ReceiveStream {
         if !self.has_numbers_to_tell() {
             return;
         }
-        let told = self.lost_numbers.as_mut();
-        let told = told.and_then(|lost| lost.told.take());
+        delivery.loss = self.loss_cause();
+        let Some(lost) = &mut self.lost_numbers else {
+            return;
+        };
+        let told = lost.told.take();
+        lost.passed.named = true;
         let sender = self.id.origin;
         for (group, last) in told.into_iter().flat_map(|told| told.lasts) {
             if let Some((first, last)) = delivery.cursors.pass(sender, group, last) {
-                delivery.stats.messages_lost += last + 1 - first;
-                delivery.tell(Miss::Messages {
+                delivery.lose(LostMessages {
                     group,
                     sender,
                     first,
@@ -324,5 +370,31 @@ impl ReceiveStream {
                 packets,
             });
         }
+    }
+}
+
+impl DeliveryContext<'_> {
+    /// Tells that these messages will not come, and counts them.
+    #[cold]
+    pub(super) fn lose(&mut self, lost: LostMessages) {
+        let LostMessages {
+            group,
+            sender,
+            first,
+            last,
+        } = lost;
+        let cause = self.loss;
+        let counter = match cause {
+            LossCause::Expired => &mut self.stats.messages_expired,
+            LossCause::Gone | LossCause::Overdue => &mut self.stats.messages_lost,
+        };
+        *counter += last + 1 - first;
+        self.tell(Miss::Messages {
+            group,
+            sender,
+            first,
+            last,
+            cause,
+        });
     }
 }

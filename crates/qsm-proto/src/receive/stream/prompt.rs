@@ -14,7 +14,7 @@ use qsm_wire::{Chunk, Data, Part};
 use super::{PacketState, ReceiveStream};
 use crate::history::{Duty, History};
 use crate::receive::{AheadMessage, Before, DeliveryContext, PacketPlace, StreamContext};
-use crate::{Delivery, Instant, Miss, Promptness};
+use crate::{Delivery, Instant, LossCause, Miss, Promptness};
 
 /// Bytes of kept packets that a walk goes over in one go, as the delivery in order does.
 const WALKED_IN_ONE_GO_BYTES: usize = 1 << 20;
@@ -146,7 +146,7 @@ impl ReceiveStream {
         while walk.position < self.highest {
             let next = walk.position + 1;
             let step = match self.slot(next) {
-                PacketState::Received | PacketState::Lost => Step::To(next),
+                PacketState::Received | PacketState::Lost | PacketState::Expired => Step::To(next),
                 PacketState::Missing => self.pass_gap(walk.mode, next, context.now),
                 PacketState::Kept(_) if bytes >= WALKED_IN_ONE_GO_BYTES => Step::At(context.now),
                 PacketState::Kept(place) => match walk.held_until(context.now) {
@@ -306,6 +306,7 @@ impl ReceiveStream {
                 sender,
                 first,
                 last,
+                cause: LossCause::Overdue,
             }),
             Before::Absence(first) => Some(Miss::Absence {
                 group,
@@ -342,8 +343,10 @@ impl ReceiveStream {
     /// Packets before this one that have not come, of those that have yet to have their turn.
     fn skipped_before(&self, sequence: u64) -> u64 {
         let before = self.delivered + 1..sequence;
-        let absent =
-            |packet: &u64| matches!(self.slot(*packet), PacketState::Missing | PacketState::Lost);
+        let absent = |packet: &u64| {
+            let slot = self.slot(*packet);
+            slot == PacketState::Missing || slot.is_given_up()
+        };
         before.filter(absent).count() as u64
     }
 }
@@ -385,6 +388,7 @@ impl DeliveryContext<'_> {
             sender,
             first,
             last,
+            ..
         }
         | Miss::Absence {
             group,
@@ -413,12 +417,14 @@ impl DeliveryContext<'_> {
                         first,
                         last,
                     },
-                    _ => Miss::Messages {
+                    Miss::Messages { cause, .. } => Miss::Messages {
                         group,
                         sender,
                         first,
                         last,
+                        cause,
                     },
+                    Miss::Packets { .. } | Miss::Life { .. } => return,
                 };
                 self.out.miss_promptly(mode, told);
             }

@@ -94,7 +94,7 @@ impl ReceiveStream {
             let top = self.highest;
             let slot = self.slots.back().copied()?;
             // What is lost stays lost.
-            if slot == PacketState::Lost || self.is_counted_on(top, claimed, history) {
+            if slot.is_given_up() || self.is_counted_on(top, claimed, history) {
                 return self.keep_instead(sequence, datagram, claimed, history, context);
             }
             self.slots.pop_back();

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qsm_net::Waker;
-use qsm_proto::{Deliver, Endpoint, FullReaders, Instant, Miss, Promptness, Run};
-use qsm_wire::{GroupId, Origin};
+use qsm_proto::{Deliver, Endpoint, FullReaders, Instant, LossCause, Miss, Promptness, Run};
+use qsm_wire::GroupId;
 
 use crate::error::{CloseReason, RecvError};
 use crate::handoff::message::{Message, MessageRef};
-use crate::handoff::received::{Back, Delivery, Excluded, Lost, LostPackets, Received};
+use crate::handoff::received::{Back, Delivery, Excluded, Lost, LostCause, LostPackets, Received};
 use crate::handoff::sink::Sink;
 use crate::snapshot::SubscriptionRow;
 use crate::stats::{RuntimeStats, SubscriptionStats};
@@ -355,13 +355,23 @@ impl Routes {
     }
 
     /// These messages will not come, to those who want them in this way; `None`: in order.
-    fn lose(&mut self, mode: Option<Promptness>, numbers: LostNumbers) {
-        let LostNumbers {
-            group,
-            sender,
-            first,
-            last,
-        } = numbers;
+    fn lose(&mut self, mode: Option<Promptness>, missing: Miss<'_>) {
+        let (group, sender, first, last, cause) = match missing {
+            Miss::Messages {
+                group,
+                sender,
+                first,
+                last,
+                cause,
+            } => (group, sender, first, last, cause_of(cause)),
+            Miss::Absence {
+                group,
+                sender,
+                first,
+                last,
+            } => (group, sender, first, last, LostCause::Excluded),
+            Miss::Packets { .. } | Miss::Life { .. } => return,
+        };
         let Some(Some(bound)) = self.table.get(index(group)) else {
             return;
         };
@@ -370,6 +380,7 @@ impl Routes {
             sender,
             first,
             last,
+            cause,
         };
         let places = match mode {
             None => bound.audience.ordered.clone(),
@@ -578,26 +589,7 @@ impl Deliver for Routes {
 
     fn miss(&mut self, miss: Miss<'_>) {
         match miss {
-            Miss::Messages {
-                group,
-                sender,
-                first,
-                last,
-            }
-            | Miss::Absence {
-                group,
-                sender,
-                first,
-                last,
-            } => self.lose(
-                None,
-                LostNumbers {
-                    group,
-                    sender,
-                    first,
-                    last,
-                },
-            ),
+            Miss::Messages { .. } | Miss::Absence { .. } => self.lose(None, miss),
             Miss::Packets {
                 groups,
                 sender,
@@ -629,26 +621,7 @@ impl Deliver for Routes {
 
     fn miss_promptly(&mut self, mode: Promptness, miss: Miss<'_>) {
         match miss {
-            Miss::Messages {
-                group,
-                sender,
-                first,
-                last,
-            }
-            | Miss::Absence {
-                group,
-                sender,
-                first,
-                last,
-            } => self.lose(
-                Some(mode),
-                LostNumbers {
-                    group,
-                    sender,
-                    first,
-                    last,
-                },
-            ),
+            Miss::Messages { .. } | Miss::Absence { .. } => self.lose(Some(mode), miss),
             Miss::Packets {
                 groups,
                 sender,
@@ -670,13 +643,12 @@ impl Deliver for Routes {
     }
 }
 
-/// Messages that will not come.
-#[derive(Clone, Copy)]
-struct LostNumbers {
-    group: GroupId,
-    sender: Origin,
-    first: u64,
-    last: u64,
+fn cause_of(cause: LossCause) -> LostCause {
+    match cause {
+        LossCause::Overdue => LostCause::Overdue,
+        LossCause::Expired => LostCause::Expired,
+        _ => LostCause::Gone,
+    }
 }
 
 /// Always made where it is used: written field by field and then moved elsewhere as a whole, it

@@ -1,6 +1,6 @@
 use std::sync::mpsc::channel;
 
-use qsm_wire::Incarnation;
+use qsm_wire::{Incarnation, Origin};
 
 use super::*;
 use crate::handoff::inbox::Inbox;
@@ -37,6 +37,7 @@ fn lose(routes: &mut Routes, group: u32, first: u64, last: u64) {
         sender: Origin::default(),
         first,
         last,
+        cause: LossCause::Gone,
     });
 }
 

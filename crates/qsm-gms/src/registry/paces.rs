@@ -1,0 +1,26 @@
+//! Paces that hints give to groups by name (R-RATE-8): for how long senders follow a slow receiver.
+
+use core::time::Duration;
+
+use qsm_plan::GroupPace;
+use qsm_wire::NodeId;
+
+use super::Registry;
+
+impl Registry {
+    /// For how long senders follow this node where it is slower than others, by the groups that it
+    /// receives: as long as the most patient of them wants. `usual` is that of groups without a pace.
+    /// [`Duration::MAX`]: always.
+    pub(crate) fn patience_with(&self, node: NodeId, usual: Duration) -> Duration {
+        let node = self.nodes.get(&node).filter(|_| self.hints.has_paces());
+        let groups = node.into_iter().flat_map(|node| node.groups.iter());
+        let patience = groups.map(|group| {
+            let pace = self.groups.get(*group).and_then(|known| known.pace);
+            pace.map_or(usual, |pace| match pace {
+                GroupPace::Slowest => Duration::MAX,
+                GroupPace::Bounded(time) => time,
+            })
+        });
+        patience.max().unwrap_or(usual)
+    }
+}
