@@ -3,7 +3,8 @@
 mod support;
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::ops::RangeInclusive;
+use std::process::{ChildStdin, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -30,7 +31,15 @@ fn expired(text: &str) -> Vec<(u64, u64)> {
         .collect()
 }
 
+fn write(stdin: &mut ChildStdin, numbers: RangeInclusive<u64>) {
+    for number in numbers {
+        writeln!(stdin, "{number} {}", "x".repeat(100)).unwrap();
+    }
+    stdin.flush().unwrap();
+}
+
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn a_receiver_that_stood_still_is_told_exactly_what_has_expired_and_gets_the_rest() {
     let mut cluster = Cluster::without_service();
     let hints = cluster.file("hints.txt", b"lifetime 2s: ne*\n");
@@ -66,14 +75,8 @@ fn a_receiver_that_stood_still_is_told_exactly_what_has_expired_and_gets_the_res
     let mut publisher = cluster.command(&["pub", "news", "--wait-members", "2"]);
     let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
     let mut stdin = publisher.0.stdin.take().unwrap();
-    let mut write = |numbers: std::ops::RangeInclusive<u64>| {
-        for number in numbers {
-            writeln!(stdin, "{number} {}", "x".repeat(100)).unwrap();
-        }
-        stdin.flush().unwrap();
-    };
     let number = |line: &str| -> u64 { line.split(' ').next().unwrap().parse().unwrap() };
-    write(1..=100);
+    write(&mut stdin, 1..=100);
     while number(&received.recv_timeout(PATIENCE).unwrap()) < 100 {}
     sub.signal("-STOP");
     let away = |line: &str| {
@@ -81,7 +84,7 @@ fn a_receiver_that_stood_still_is_told_exactly_what_has_expired_and_gets_the_res
         line["event"] == "away" && line["name"] == "sleeper"
     };
     while !away(&service.recv_timeout(PATIENCE).expect("it is set aside")) {}
-    write(101..=MEANWHILE);
+    write(&mut stdin, 101..=MEANWHILE);
     // Longer than messages live, and than the publisher takes to send them.
     thread::sleep(Duration::from_secs(5));
     sub.signal("-CONT");
@@ -91,11 +94,10 @@ fn a_receiver_that_stood_still_is_told_exactly_what_has_expired_and_gets_the_res
     while arrived.last().is_none_or(|last| *last <= MEANWHILE) {
         next += 1;
         assert!(next < MEANWHILE + 1000, "it does not go on");
-        write(next..=next);
+        write(&mut stdin, next..=next);
         thread::sleep(Duration::from_millis(100));
         arrived.extend(received.try_iter().map(|line| number(&line)));
     }
-    drop(write);
     drop(stdin);
     let published = publisher.output();
     assert_code(&published, 0);

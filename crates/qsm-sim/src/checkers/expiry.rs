@@ -2,6 +2,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use qsm_proto::Instant;
+use qsm_proto::region::Region;
 use qsm_wire::{Body, ChannelId, GroupId, Hop, Origin, Packet, StreamId};
 
 use super::history::History;
@@ -56,14 +57,20 @@ pub(crate) struct Expiry {
     known: BTreeMap<(usize, StreamId), Vec<(Instant, u64)>>,
     /// By host, channel and group: since when it is known there that the group has a lifetime.
     told: BTreeMap<(usize, ChannelId, GroupId), Instant>,
-    /// Messages told as expired.
-    pub(crate) expired: u64,
+    /// By host and stream: packets that its sender has repeated as a last resort (R-DATA-7).
+    repeated: BTreeMap<(usize, StreamId), u64>,
+}
+
+fn repeated(machine: &Machine, stream: StreamId) -> u64 {
+    let own = machine.all_regions().filter_map(Region::own_stream);
+    let mut own = own.filter(|own| own.id() == stream);
+    own.next().map_or(0, |own| own.counters().last_resort)
 }
 
 impl Expiry {
     /// Messages are told as expired, of a group with this lifetime.
     pub(crate) fn check_loss(
-        &mut self,
+        &self,
         now: Instant,
         history: &History,
         lifetime: Option<Duration>,
@@ -76,7 +83,6 @@ impl Expiry {
             first,
             last,
         } = lost;
-        self.expired += last.saturating_sub(first) + 1;
         let what = format!("{receiver} is told that {sender}/group {group} #{first}..={last}");
         let Some(lifetime) = lifetime else {
             let message = format!("{what} have expired, which have no lifetime");
@@ -111,6 +117,11 @@ impl Expiry {
             let own = own.map(|stream| (stream.id(), stream.highest()));
             let others = region.streams();
             let others = others.map(|stream| (stream.id(), stream.sent()));
+            let repeated = region.own_stream().map(|own| {
+                let stream = own.id();
+                ((host, stream), own.counters().last_resort)
+            });
+            self.repeated.extend(repeated);
             for (stream, highest) in others.chain(own) {
                 let known = self.known.entry((host, stream)).or_default();
                 if known.last().is_none_or(|(_, upto)| *upto < highest) {
@@ -120,10 +131,22 @@ impl Expiry {
         }
     }
 
+    /// Tells whether a sender repeats packets as a last resort, whoever lacks them.
+    pub(crate) fn is_last_resort(
+        &self,
+        host: usize,
+        machine: &Machine,
+        repaired: &Repaired,
+    ) -> bool {
+        let before = self.repeated.get(&(host, repaired.stream));
+        repeated(machine, repaired.stream) > before.copied().unwrap_or(0)
+    }
+
     /// The process on this host ends.
     pub(crate) fn forget(&mut self, host: usize) {
         self.known.retain(|(one, _), _| *one != host);
         self.told.retain(|(one, ..), _| *one != host);
+        self.repeated.retain(|(one, _), _| *one != host);
     }
 
     /// A host has sent a packet again, whose messages have these lifetimes as the operator says.
@@ -201,8 +224,8 @@ mod tests {
     fn messages_that_expire_early_or_have_no_lifetime_are_seen() {
         let mut history = History::default();
         (0..10).for_each(|ms| history.publish(origin(2), 0, at(ms)));
-        let mut expiry = Expiry::default();
-        let mut told = |ms, lifetime, last| {
+        let expiry = Expiry::default();
+        let told = |ms, lifetime, last| {
             let lost = Expired {
                 receiver: origin(1),
                 group: 0,

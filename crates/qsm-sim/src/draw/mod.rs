@@ -104,6 +104,11 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         mischief: Mischief::None,
         groups,
     };
+    add_choices(options, sizes)
+}
+
+/// Adds what is drawn beside all else, each by dice of its own.
+fn add_choices(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
     let options = add_residue(slow_down(options, sizes), sizes);
     let options = add_prompt(add_common(add_merging(options, sizes), sizes));
     add_paces(add_lifetimes(add_hints(options, sizes.merging)))

@@ -158,6 +158,26 @@ fn write_network(options: &SimOptions, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
+/// What services know of nodes and groups by their names.
+fn write_hints(options: &SimOptions, out: &mut String) -> fmt::Result {
+    for (group, time) in &options.lifetimes {
+        writeln!(out, "lifetime {group} {}", Time(*time))?;
+    }
+    for (group, pace) in &options.paces {
+        match pace {
+            GroupPace::Slowest => writeln!(out, "pace {group} slowest")?,
+            GroupPace::Bounded(time) => writeln!(out, "pace {group} bounded {}", Time(*time))?,
+        }
+    }
+    for hint in &options.hints {
+        let (kind, named) = hint.parts();
+        write!(out, "hint {kind}")?;
+        named.iter().try_for_each(|one| write!(out, " {one}"))?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
 fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     let layout = options.layout;
     writeln!(
@@ -192,21 +212,7 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
             }
         }
     }
-    for (group, time) in &options.lifetimes {
-        writeln!(out, "lifetime {group} {}", Time(*time))?;
-    }
-    for (group, pace) in &options.paces {
-        match pace {
-            GroupPace::Slowest => writeln!(out, "pace {group} slowest")?,
-            GroupPace::Bounded(time) => writeln!(out, "pace {group} bounded {}", Time(*time))?,
-        }
-    }
-    for hint in &options.hints {
-        let (kind, named) = hint.parts();
-        write!(out, "hint {kind}")?;
-        named.iter().try_for_each(|one| write!(out, " {one}"))?;
-        writeln!(out)?;
-    }
+    write_hints(options, out)?;
     if !options.slow_after.is_zero() {
         writeln!(out, "slow-after {}", Time(options.slow_after))?;
     }

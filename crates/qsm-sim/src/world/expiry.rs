@@ -45,15 +45,17 @@ impl World {
             let Some(machine) = self.engine.machine(host) else {
                 continue;
             };
-            // What a dead sender has sent is repaired all the same.
-            if machine.knows_dead(repaired.stream()) {
+            // What a dead sender has sent is repaired all the same, and so is what its sender repeats
+            // as a last resort.
+            let expiry = &self.checkers.expiry;
+            let resort = expiry.is_last_resort(host, machine, repaired);
+            if resort || machine.knows_dead(repaired.stream()) {
                 continue;
             }
             let lifetime = |group: GroupId| {
                 let group = machine.group_name(group).and_then(GroupPlan::number)?;
                 self.options.lifetimes.get(&group).copied()
             };
-            let expiry = &self.checkers.expiry;
             expiry.check_repair(now, host, repaired, lifetime)?;
         }
         if let Some(machine) = self.engine.machine(host) {
