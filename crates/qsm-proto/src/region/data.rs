@@ -54,12 +54,9 @@ impl RegionCx<'_> {
             stream.heard_from(from);
         }
         let history = &self.region.history;
-        let mut context = self.node.stream_context(
-            &self.region.backoff,
-            history.size(),
-            &self.region.groups,
-            out,
-        );
+        let mut context =
+            self.node
+                .stream_context(&self.region.backoff, history, &self.region.groups, out);
         let arrival = stream.take(incoming, history, held, &mut context);
         if arrival == Arrival::Dropped {
             return false;
@@ -74,7 +71,7 @@ impl RegionCx<'_> {
             self.answering()
                 .serve_waiters(stream, head.sequence, waiters);
         }
-        if !self.node.full.is_none() {
+        if self.node.cursors.is_special() {
             self.note_readers();
         }
         true
@@ -178,12 +175,12 @@ impl RegionCx<'_> {
     /// read.
     pub(crate) fn extend_streams(&mut self, out: &mut dyn Deliver) {
         let region = &mut *self.region;
-        let members = region.history.size();
         let mut gone = Vec::new();
         for (sender, stream) in &mut region.streams {
             if stream.behind() {
                 let (backoff, groups) = (&region.backoff, &region.groups);
-                let context = &mut self.node.stream_context(backoff, members, groups, out);
+                let history = &region.history;
+                let context = &mut self.node.stream_context(backoff, history, groups, out);
                 let part = stream.extend(context);
                 gone.extend(part.map(|part| (*sender, part)));
                 stream.refresh_due();
@@ -267,10 +264,10 @@ impl Region {
     /// Delivers what waits in a stream.
     pub(super) fn deliver(&mut self, node: &mut NodeState, sender: Origin, out: &mut dyn Deliver) {
         if let Some(stream) = self.streams.get_mut(&sender) {
-            let members = self.history.size();
-            let mut context = node.stream_context(&self.backoff, members, &self.groups, out);
+            let history = &self.history;
+            let mut context = node.stream_context(&self.backoff, history, &self.groups, out);
             stream.deliver(&self.history, false, &mut context);
-            if !context.delivery.cursors.prompt().is_empty() {
+            if context.delivery.cursors.is_special() {
                 stream.hurry(None, &self.history, &mut context);
             }
         }
@@ -278,10 +275,10 @@ impl Region {
 
     /// Hands out what is due ahead of its order, for those who want it so.
     pub(super) fn hurry(&mut self, node: &mut NodeState, out: &mut dyn Deliver) {
-        let (now, members) = (node.now, self.history.size());
+        let (now, history) = (node.now, &self.history);
         for stream in self.streams.values_mut() {
             if stream.prompt_due() <= now {
-                let mut context = node.stream_context(&self.backoff, members, &self.groups, out);
+                let mut context = node.stream_context(&self.backoff, history, &self.groups, out);
                 stream.hurry(None, &self.history, &mut context);
             }
         }
