@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use qsm_wire::{DataHeader, Heartbeat, Origin};
 
-use super::queries::reaches;
+use super::queries::{reaches, says_nothing};
 use super::{Region, RegionCx};
 use crate::Deliver;
 use crate::history::Duty;
@@ -104,6 +104,11 @@ impl RegionCx<'_> {
         // Of others' streams members say so when the sender is dead; so does what they answer
         // when they are asked about the dead.
         let witness = !own && self.region.history.lives(speaker);
+        let unknown = !self.region.streams.contains_key(&sender);
+        if witness && unknown && says_nothing(beat) {
+            self.note_without(speaker, sender);
+            return true;
+        }
         let over = beat.finished && (own || witness) || witness && dead;
         let word = HeartbeatWord { own, witness, over };
         if own && beat.highest == 0 {
@@ -112,10 +117,7 @@ impl RegionCx<'_> {
             if reaches(beat.openings(), left) {
                 self.region.note_silent(sender);
             }
-        } else if !self.region.streams.contains_key(&sender)
-            && (word.witness || !dead)
-            && self.node.has_room_for_stream()
-        {
+        } else if unknown && (word.witness || !dead) && self.node.has_room_for_stream() {
             match self.region.start_by(beat, over) {
                 Some(start) => {
                     self.membership.heard_sender(sender);
