@@ -81,6 +81,8 @@ pub(crate) struct Outputs {
     pub(crate) tokens: Vec<Said>,
     /// Fresh data packets sent.
     pub(crate) data: Vec<Train>,
+    /// The machine has freed packets for want of room that members lack that are away.
+    pub(crate) overran: bool,
 }
 
 impl Outputs {
@@ -90,6 +92,7 @@ impl Outputs {
         self.claims.clear();
         self.tokens.clear();
         self.data.clear();
+        self.overran = false;
     }
 }
 
@@ -162,6 +165,8 @@ struct Host {
     idle_timeouts: u32,
     /// The caller wants to hear of every input, whether there is an output or not.
     watched: bool,
+    /// Packets that it has freed for want of room, as its streams count them.
+    overruns: u64,
     /// What its work costs; `None`: nothing but [`NetworkOptions::cpu_per_datagram`].
     cpu: Option<Box<Cpu>>,
     capture: Capture,
@@ -247,6 +252,7 @@ impl Engine {
             timer_at: Instant::NEVER,
             idle_timeouts: 0,
             watched: false,
+            overruns: 0,
             cpu: None,
             capture: Capture::default(),
             second: None,
@@ -678,6 +684,7 @@ impl Engine {
 
     fn concerns_caller(&self, host: usize) -> bool {
         self.hosts[host].watched
+            || self.outputs.overran
             || !self.outputs.claims.is_empty()
             || !self.outputs.tokens.is_empty()
             || !self.outputs.data.is_empty()
@@ -704,6 +711,7 @@ impl Engine {
         self.check_storm()?;
         self.transmit(host, local)?;
         self.collect(host);
+        self.note_overruns(host);
         let state = &mut self.hosts[host];
         state.due = state.machine.as_ref().and_then(Machine::next_timeout);
         self.set_timer(host);
@@ -713,6 +721,18 @@ impl Engine {
             machine.check_invariants();
         }
         Ok(result)
+    }
+
+    /// Notes whether the machine has freed packets for want of room: the caller looks at once how much
+    /// it keeps, which the next input may change.
+    fn note_overruns(&mut self, host: usize) {
+        let state = &mut self.hosts[host];
+        let machine = state.machine.as_ref();
+        if let Some(machine) = machine.filter(|machine| machine.retained_bytes() > 0) {
+            let overruns = machine.overruns();
+            self.outputs.overran = overruns != state.overruns;
+            state.overruns = overruns;
+        }
     }
 
     fn check_storm(&mut self) -> Result<(), Violation> {
