@@ -16,7 +16,7 @@ use qsm_wire::{GroupId, NodeId, RegionId, ViewNumber};
 use super::work::Work;
 use super::{Node, Registry};
 
-/// How often it is looked whether those have reported who are waited for longer than others.
+/// Pause between two looks whether those have reported who are waited for longer than others.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Registry {
@@ -30,7 +30,7 @@ impl Registry {
         held
     }
 
-    /// Whether members leave an inherited region with this view whose groups they go on to want.
+    /// Tells whether members leave an inherited region with this view whose groups they go on to want.
     fn wants_what_it_leaves(&self, id: RegionId, view: ViewNumber) -> bool {
         let Some(region) = self.regions.get(id).filter(|_| !self.regions.is_own(id)) else {
             return false;
@@ -46,7 +46,7 @@ impl Registry {
         })
     }
 
-    /// Whether anybody may yet come back who may send to inherited regions: for some time everybody,
+    /// Tells whether anybody may yet come back who may send to inherited regions: for some time everybody,
     /// then those of whom others know and who are waited for longer (R-MEM-15).
     fn waits_for_others(&mut self, now: Instant) -> bool {
         let Some(until) = self.unsettled.until() else {

@@ -44,7 +44,7 @@ impl UnsettledViews {
         core::mem::take(&mut self.views)
     }
 
-    /// When it is to be looked whether others are still waited for.
+    /// Time of the next look whether others are still waited for.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         (!self.views.is_empty()).then(|| self.until.unwrap_or_default())
     }

@@ -12,7 +12,7 @@ pub(crate) struct ReceiveMeter {
     /// Packets per interval, the newest last; at most [`SAMPLES`].
     samples: VecDeque<u64>,
     current: u64,
-    /// When the present interval ends.
+    /// End of the present interval.
     until: Instant,
     objects_until: Instant,
 }
