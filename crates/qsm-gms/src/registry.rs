@@ -338,6 +338,9 @@ impl Registry {
                 self.stats.drains_expired += 1;
                 entry.depart(region, DepartureEvent::Drain);
                 self.work.push(Work::Release { region, node });
+                if entry.is_leaving(region) {
+                    self.note_left(region, [node].iter());
+                }
             }
         }
     }

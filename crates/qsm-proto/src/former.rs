@@ -43,7 +43,7 @@ impl FormerPositions {
                 });
             }
         }
-        cursors.prompt_mut().forget_numbers();
+        cursors.forget_numbers();
     }
 
     /// A group has its number in this life. If that is another one, everybody had left the group,

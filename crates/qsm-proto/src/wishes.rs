@@ -24,6 +24,6 @@ impl Wishes {
     /// A group has this number in this life.
     pub(crate) fn bind(&self, cursors: &mut Cursors, group: GroupId, name: &str) {
         let modes = self.0.get(name).map_or(&[][..], |modes| modes);
-        cursors.prompt_mut().want(group, modes);
+        cursors.want(group, modes);
     }
 }

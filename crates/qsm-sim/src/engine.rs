@@ -84,6 +84,8 @@ pub(crate) struct Outputs {
     pub(crate) data: Vec<Train>,
     /// Packets sent again.
     pub(crate) repairs: Vec<Repaired>,
+    /// The machine has freed packets for want of room that members lack that are away.
+    pub(crate) overran: bool,
 }
 
 impl Outputs {
@@ -94,6 +96,7 @@ impl Outputs {
         self.tokens.clear();
         self.data.clear();
         self.repairs.clear();
+        self.overran = false;
     }
 }
 
@@ -166,6 +169,8 @@ struct Host {
     idle_timeouts: u32,
     /// The caller wants to hear of every input, whether there is an output or not.
     watched: bool,
+    /// Packets that it has freed for want of room, as its streams count them.
+    overruns: u64,
     /// What its work costs; `None`: nothing but [`NetworkOptions::cpu_per_datagram`].
     cpu: Option<Box<Cpu>>,
     capture: Capture,
@@ -251,6 +256,7 @@ impl Engine {
             timer_at: Instant::NEVER,
             idle_timeouts: 0,
             watched: false,
+            overruns: 0,
             cpu: None,
             capture: Capture::default(),
             second: None,
@@ -682,6 +688,7 @@ impl Engine {
 
     fn concerns_caller(&self, host: usize) -> bool {
         self.hosts[host].watched
+            || self.outputs.overran
             || !self.outputs.claims.is_empty()
             || !self.outputs.tokens.is_empty()
             || !self.outputs.data.is_empty()
@@ -708,6 +715,7 @@ impl Engine {
         self.check_storm()?;
         self.transmit(host, local)?;
         self.collect(host);
+        self.note_overruns(host);
         let state = &mut self.hosts[host];
         state.due = state.machine.as_ref().and_then(Machine::next_timeout);
         self.set_timer(host);
@@ -717,6 +725,18 @@ impl Engine {
             machine.check_invariants();
         }
         Ok(result)
+    }
+
+    /// Notes whether the machine has freed packets for want of room: the caller looks at once how much
+    /// it keeps, which the next input may change.
+    fn note_overruns(&mut self, host: usize) {
+        let state = &mut self.hosts[host];
+        let machine = state.machine.as_ref();
+        if let Some(machine) = machine.filter(|machine| machine.retained_bytes() > 0) {
+            let overruns = machine.overruns();
+            self.outputs.overran = overruns != state.overruns;
+            state.overruns = overruns;
+        }
     }
 
     fn check_storm(&mut self) -> Result<(), Violation> {

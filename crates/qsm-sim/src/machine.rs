@@ -7,6 +7,7 @@ use qsm_gms::{Service, ServiceConfig, ServiceEvent};
 use qsm_metrics::Row;
 use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
+use qsm_proto::send::SendStream;
 use qsm_proto::stats::Histogram;
 use qsm_proto::{
     Config, Deliver, Delivery, Endpoint, Event, FullReaders, Instant, LossCause, Miss, Promptness,
@@ -235,6 +236,12 @@ impl Machine {
         }
     }
 
+    /// Packets of the node's streams up to which all were freed for want of room, all streams together.
+    pub(crate) fn overruns(&self) -> u64 {
+        let streams = self.all_regions().filter_map(Region::own_stream);
+        streams.map(SendStream::overrun).sum()
+    }
+
     /// Members that are away in the views that the node knows.
     pub(crate) fn away_members(&self) -> BTreeSet<Origin> {
         let views = self.all_regions().map(Region::view);
@@ -401,7 +408,7 @@ impl Machine {
         match self {
             Self::Node(node) => {
                 let sent = node.regions().filter_map(|region| region.own_stream());
-                let sent = sent.map(qsm_proto::send::SendStream::in_flight_bytes);
+                let sent = sent.map(SendStream::in_flight_bytes);
                 node.kept_bytes() + sent.sum::<usize>()
             }
             Self::Service(_) | Self::Observer(_) => 0,

@@ -351,6 +351,7 @@ impl Registry {
         // A member may have given up the role and still have something on its way.
         let senders = nodes.filter(|node| node.published).map(Node::as_sender);
         let senders: Vec<Sender> = senders.collect();
+        self.note_left(id, leavers.iter());
         for node in leavers {
             draft.updates_of(node).settled.push(Update::Settled {
                 region: id,

@@ -116,13 +116,18 @@ impl Registry {
                 .all(|report| self.fits_region(origin, report))
     }
 
+    /// Members that have left a region were told that nobody sends to them there: whoever may have done
+    /// so, and is not known here, contradicts that.
     fn fits_region(&self, origin: Origin, report: &RegionReport) -> bool {
         let id = report.region;
+        let node = self.nodes.get(&origin.node);
+        let told = node.is_some_and(|node| node.concerned.contains(&id));
+        if !told && self.unsettled.is_left(id) {
+            return false;
+        }
         let Some(region) = self.regions.get(id) else {
             return !is_active_in(origin, report) || self.regions.may_adopt(id);
         };
-        let node = self.nodes.get(&origin.node);
-        let told = node.is_some_and(|node| node.concerned.contains(&id));
         region.channel == report.channel && (told || !self.regions.is_own(id))
     }
 

@@ -215,12 +215,15 @@ impl Endpoint {
             .open(group)
             .ok_or(PublishError::NotEntered)?;
         let forgotten = self.regions.pasts.forgotten();
+        let subscribed = self.node.cursors.subscribed(group);
+        let full = subscribed && self.node.cursors.full().holds(group);
+        let longest = self.node.config.limits.message_bytes;
         Ok(Publication {
             now,
             group,
             numbering,
-            subscribed: self.node.cursors.subscribed(group),
-            full: self.node.full.holds(group),
+            subscribed,
+            too_long: if full { 0 } else { longest.saturating_add(1) },
             way: PublicationLanes::new(regions, self.regions.table.by_id(), &self.node, forgotten),
             pool: &mut self.regions.pool,
             node: &mut self.node,
@@ -242,10 +245,10 @@ impl Endpoint {
     pub fn set_full_readers(&mut self, now: Instant, full: FullReaders) {
         let now = self.advance(now);
         self.for_each_region(|cx| cx.note_readers());
-        self.node.full = match self.closing {
+        self.node.cursors.set_full(match self.closing {
             Closing::No => full,
             _ => FullReaders::None,
-        };
+        });
         let regions = self.regions.table.iter_mut();
         regions.for_each(|region| region.retry_readers(now));
     }

@@ -536,7 +536,7 @@ impl Endpoint {
         };
         let id = self.regions.table.of_channel(query.channel);
         let region = id.and_then(|id| self.regions.table.get(id));
-        match extent_asked_for(region, &self.regions.pasts, self.node.origin, stream) {
+        match extent_asked_for(region, &self.regions.pasts, &self.membership, stream) {
             Some(extent) => extent.say(&mut self.node, from, stream),
             None => self.node.stats.discard_channel += u64::from(region.is_none()),
         }

@@ -12,7 +12,8 @@ pub(crate) struct ReceiveMeter {
     /// Packets per interval, the newest last; at most [`SAMPLES`].
     samples: VecDeque<u64>,
     current: u64,
-    since: Instant,
+    /// End of the present interval.
+    until: Instant,
     objects_until: Instant,
 }
 
@@ -23,19 +24,22 @@ const OBJECTION: Duration = Duration::from_secs(1);
 
 impl ReceiveMeter {
     pub(crate) fn new(pace: &Pace, now: Instant) -> Self {
+        let interval = pace.rate_interval.max(Duration::from_millis(1));
         Self {
-            interval: pace.rate_interval.max(Duration::from_millis(1)),
+            interval,
             faithful: pace.faithful_rate,
             samples: VecDeque::new(),
             current: 0,
-            since: now,
+            until: now.after(interval),
             objects_until: Instant(0),
         }
     }
 
     /// So many new packets have arrived.
     pub(crate) fn count(&mut self, now: Instant, packets: usize) {
-        self.close_intervals(now);
+        if now >= self.until {
+            self.close_intervals(now);
+        }
         self.current += u64::try_from(packets).unwrap_or(u64::MAX);
     }
 
@@ -69,16 +73,16 @@ impl ReceiveMeter {
 
     fn close_intervals(&mut self, now: Instant) {
         let mut steps = 0;
-        while now.since(self.since) >= self.interval && steps <= SAMPLES {
+        while now >= self.until && steps <= SAMPLES {
             self.samples.push_back(core::mem::take(&mut self.current));
             if self.samples.len() > SAMPLES {
                 self.samples.pop_front();
             }
-            self.since = self.since.after(self.interval);
+            self.until = self.until.after(self.interval);
             steps += 1;
         }
         if steps > SAMPLES {
-            self.since = now;
+            self.until = now.after(self.interval);
         }
     }
 }

@@ -10,6 +10,7 @@ use qsm_wire::{GroupId, Header, HeaderTemplate, Origin};
 pub(crate) use self::backlog::Backlog;
 pub(crate) use self::meter::ReceiveMeter;
 
+use crate::history::History;
 use crate::outbox::Outbox;
 use crate::receive::{
     Cursors, DeliveryContext, PacketStore, RequestTiming, RetryInterval, StreamContext,
@@ -19,7 +20,7 @@ use crate::repair::{
 };
 use crate::ring::Action;
 use crate::stats::{RepairTimes, Times};
-use crate::{Config, Deliver, Events, FullReaders, Instant, LossCause, Random, Seed, Stats};
+use crate::{Config, Deliver, Events, Instant, LossCause, Random, Seed, Stats};
 
 /// State that all regions of a node share.
 #[derive(Debug)]
@@ -31,8 +32,6 @@ pub(crate) struct NodeState {
     template: HeaderTemplate,
     pub(crate) store: PacketStore,
     pub(crate) cursors: Cursors,
-    /// Groups whose readers take no more.
-    pub(crate) full: FullReaders,
     pub(crate) stats: Stats,
     pub(crate) events: Events,
     pub(crate) outbox: Outbox,
@@ -81,7 +80,6 @@ impl NodeState {
             template: config.header_template(),
             store: PacketStore::new(config.datagram_bytes, config.limits.receive_bytes),
             cursors: Cursors::default(),
-            full: FullReaders::None,
             stats: Stats::default(),
             events: Events::default(),
             outbox: Outbox::new(),
@@ -197,7 +195,7 @@ impl NodeState {
     pub(crate) fn stream_context<'a>(
         &'a mut self,
         backoff: &'a RequestBackoff,
-        members: usize,
+        history: &'a History,
         groups: &'a [GroupId],
         out: &'a mut dyn Deliver,
     ) -> StreamContext<'a> {
@@ -206,7 +204,7 @@ impl NodeState {
             timing: RequestTiming {
                 recovery: &self.config.recovery,
                 backoff,
-                members,
+                history,
                 random: &mut self.random,
             },
             ahead_max: self.config.limits.ahead_packets,
@@ -215,7 +213,6 @@ impl NodeState {
             request_window: &mut self.request_window,
             delivery: DeliveryContext {
                 cursors: &mut self.cursors,
-                full: &self.full,
                 stats: &mut self.stats,
                 out,
                 groups,

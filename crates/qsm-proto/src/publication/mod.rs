@@ -24,8 +24,8 @@ pub struct Publication<'a> {
     pub(crate) numbering: &'a mut Numbering,
     /// This node receives the group itself.
     pub(crate) subscribed: bool,
-    /// Its readers take no more.
-    pub(crate) full: bool,
+    /// Messages of this length and longer ones are not taken; none is while its own readers take no more.
+    pub(crate) too_long: usize,
     pub(crate) way: PublicationLanes<'a>,
     pub(crate) pool: &'a mut BlockPool,
     pub(crate) node: &'a mut NodeState,
@@ -64,13 +64,8 @@ impl Publication<'_> {
     /// The message has not been taken, and why.
     #[inline]
     pub fn push(&mut self, payload: &[u8], out: &mut dyn Deliver) -> Result<u64, PublishError> {
-        let max = self.node.config.limits.message_bytes;
-        let length = payload.len();
-        if length > max {
-            return Err(PublishError::TooLarge { length, max });
-        }
-        if self.full && self.subscribed {
-            return Err(PublishError::ReadersFull);
+        if payload.len() >= self.too_long {
+            return Err(self.refuse(payload.len()));
         }
         let number = self.numbering.next();
         let message = Message {
@@ -93,6 +88,17 @@ impl Publication<'_> {
         Ok(number)
     }
 
+    #[cold]
+    fn refuse(&self, length: usize) -> PublishError {
+        let max = self.node.config.limits.message_bytes;
+        match length > max {
+            true => PublishError::TooLarge { length, max },
+            false => PublishError::ReadersFull,
+        }
+    }
+
+    /// Apart from what each message goes through: most publishers do not receive what they send.
+    #[inline(never)]
     fn deliver(&mut self, number: u64, bytes: &[u8], out: &mut dyn Deliver) {
         self.node.stats.messages_delivered += 1;
         self.node.stats.bytes_delivered += bytes.len() as u64;
@@ -103,9 +109,9 @@ impl Publication<'_> {
             bytes,
         };
         out.deliver(message);
-        let prompt = self.node.cursors.prompt();
-        if !prompt.is_empty() {
-            deliver_promptly(prompt.of(self.group), message, out);
+        if self.node.cursors.is_special() {
+            let modes = self.node.cursors.prompt().of(self.group);
+            deliver_promptly(modes, message, out);
         }
     }
 }

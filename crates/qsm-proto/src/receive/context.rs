@@ -3,9 +3,10 @@
 use qsm_wire::GroupId;
 
 use super::{Cursors, PacketStore};
+use crate::history::History;
 use crate::repair::{RequestBackoff, RequestWindow};
 use crate::stats::RepairTimes;
-use crate::{Deliver, FullReaders, Instant, LossCause, Random, Recovery, Stats};
+use crate::{Deliver, Instant, LossCause, Random, Recovery, Stats};
 
 /// What a stream needs of its node while it takes packets.
 #[derive(Debug)]
@@ -33,8 +34,8 @@ pub struct RequestTiming<'a> {
     pub recovery: &'a Recovery,
     /// How widespread losses are in the region.
     pub backoff: &'a RequestBackoff,
-    /// The region's size.
-    pub members: usize,
+    /// The region's views, which tell its size.
+    pub history: &'a History,
     /// For the back-off.
     pub random: &'a mut Random,
 }
@@ -47,8 +48,6 @@ pub struct DeliveryContext<'a> {
     pub stats: &'a mut Stats,
     /// Takes the messages.
     pub out: &'a mut dyn Deliver,
-    /// Groups whose readers take no more.
-    pub full: &'a FullReaders,
     /// The groups that messages of the stream may be of.
     pub groups: &'a [GroupId],
     /// Largest message, bytes.
@@ -75,12 +74,12 @@ impl StreamContext<'_> {
         let guard = recovery.guard(self.repairs);
         let RequestTiming {
             backoff,
-            members,
+            history,
             random,
             ..
         } = &mut self.timing;
         self.now
             .after(guard)
-            .after(backoff.draw(round_trip, *members, random))
+            .after(backoff.draw(round_trip, history.size(), random))
     }
 }

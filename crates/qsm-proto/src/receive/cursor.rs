@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use qsm_wire::{Chunk, GroupId, Origin};
 
 use super::prompt::{Ahead, AheadMessage, PromptGroups, StandsAt};
-use crate::Promptness;
 use crate::table::GroupTable;
+use crate::{FullReaders, Promptness};
 
 /// What to do with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,10 @@ pub struct Cursors {
     former: BTreeMap<(GroupId, Origin), u64>,
     /// Groups that are delivered promptly as well.
     prompt: PromptGroups,
+    /// Groups whose readers take no more.
+    full: FullReaders,
+    /// There are some of either: one look tells each packet that there are none.
+    special: bool,
 }
 
 impl Cursors {
@@ -63,10 +67,46 @@ impl Cursors {
         &self.prompt
     }
 
-    /// The same, to change them.
+    /// The same, to note what has been handed out.
     #[inline]
     pub(crate) fn prompt_mut(&mut self) -> &mut PromptGroups {
         &mut self.prompt
+    }
+
+    /// The group is delivered in these ways from now on, beside its order.
+    pub(crate) fn want(&mut self, group: GroupId, modes: &[Promptness]) {
+        self.prompt.want(group, modes);
+        self.look();
+    }
+
+    /// Groups whose readers take no more.
+    #[must_use]
+    #[inline]
+    pub fn full(&self) -> &FullReaders {
+        &self.full
+    }
+
+    /// The readers of these groups take no more, and those of others do.
+    pub(crate) fn set_full(&mut self, full: FullReaders) {
+        self.full = full;
+        self.look();
+    }
+
+    /// Numbers of groups are void.
+    pub(crate) fn forget_numbers(&mut self) {
+        self.prompt.forget_numbers();
+        self.look();
+    }
+
+    /// Tells whether some group is delivered promptly as well, or some readers take no more.
+    #[must_use]
+    #[inline]
+    pub fn is_special(&self) -> bool {
+        self.special
+    }
+
+    fn look(&mut self) {
+        self.special = !self.prompt.is_empty() || !self.full.is_none();
     }
 
     /// Takes a message whose number ends in `low` ahead of its order, for those who want the group
@@ -275,6 +315,23 @@ mod tests {
         incarnation: qsm_wire::Incarnation(1),
     };
     const GROUP: GroupId = GroupId(700);
+
+    // Rules R-DATA-12, R-DATA-13.
+    #[test]
+    fn delivery_is_special_as_long_as_some_group_is() {
+        let mut cursors = Cursors::default();
+        assert!(!cursors.is_special());
+        cursors.want(GroupId(3), &[Promptness::Arrival]);
+        cursors.set_full(FullReaders::All);
+        assert!(cursors.is_special());
+        cursors.forget_numbers();
+        assert!(cursors.is_special(), "readers still take no more");
+        cursors.set_full(FullReaders::None);
+        assert!(!cursors.is_special());
+        cursors.want(GroupId(3), &[Promptness::Arrival]);
+        cursors.want(GroupId(3), &[]);
+        assert!(!cursors.is_special());
+    }
 
     // Rule R-DATA-2.
     #[test]

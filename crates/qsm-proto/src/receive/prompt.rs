@@ -139,7 +139,7 @@ impl PromptGroups {
     }
 
     /// The group is delivered in these ways from now on, beside its order.
-    pub(crate) fn want(&mut self, group: GroupId, modes: &[Promptness]) {
+    pub(super) fn want(&mut self, group: GroupId, modes: &[Promptness]) {
         let mut modes = modes.to_vec();
         modes.sort_unstable();
         modes.dedup();
@@ -160,7 +160,7 @@ impl PromptGroups {
     }
 
     /// Numbers of groups are void.
-    pub(crate) fn forget_numbers(&mut self) {
+    pub(super) fn forget_numbers(&mut self) {
         self.wanted.clear();
         self.ahead.clear();
         self.counts.clear();

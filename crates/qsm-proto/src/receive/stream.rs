@@ -424,7 +424,7 @@ impl ReceiveStream {
         if self.interrupted == Instant::NEVER {
             self.deliver(history, held, context);
         }
-        if self.delivered < self.highest && !context.delivery.cursors.prompt().is_empty() {
+        if context.delivery.cursors.is_special() && self.delivered < self.highest {
             self.held = held;
             self.hurry(Some(sequence), history, context);
         }

@@ -136,6 +136,11 @@ impl Absence {
         }
     }
 
+    /// How far a stream goes, by the answers so far.
+    pub(super) fn extent_of(&self, sender: Origin) -> Option<u64> {
+        self.extents.get(&sender).copied()
+    }
+
     fn note(&mut self, slot: &SummarySlot) {
         if self.extents.len() < EXTENTS_MAX {
             let highest = self.extents.entry(slot.origin).or_default();

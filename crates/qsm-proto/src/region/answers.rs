@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use qsm_wire::{Origin, Request};
 
 use super::{Region, RegionCx};
+use crate::receive::ReceiveStream;
 use crate::repair::{Answering, REQUEST_COST, RequestUrgency};
 use crate::send::SendStream;
 
@@ -13,6 +14,18 @@ impl Region {
     pub(crate) fn has_let_go(&self, request: &Request<'_>) -> bool {
         let freed = self.sender.as_ref().map_or(0, SendStream::freed_upto);
         request.ranges.iter().any(|range| range.first() <= freed)
+    }
+
+    /// Tells whether packets are asked for that this node has given up, of a stream whose sender is dead:
+    /// who asks may not know that, and would wait for the sender (R-NAK-8).
+    fn is_over(&self, request: &Request<'_>) -> bool {
+        let stream = self.streams.get(&request.head.stream.origin);
+        let over = stream.filter(|stream| stream.is_final());
+        let lost = |stream: &ReceiveStream| {
+            let mut ranges = request.ranges.iter();
+            ranges.any(|range| stream.gave_up(range.first()))
+        };
+        over.is_some_and(lost)
     }
 }
 
@@ -54,6 +67,9 @@ impl RegionCx<'_> {
         let (now, me) = (self.node.now, self.node.origin);
         self.region.note_age(now, me, sender);
         let passed_on = self.answering().answer(from, asker, request, urgency);
+        if self.region.is_over(request) {
+            self.tell_extent(asker, request.head.stream.origin);
+        }
         for request in &passed_on {
             if self.node.request_budget.take(self.node.now, REQUEST_COST) {
                 self.send_request(request);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use qsm_wire::{DataHeader, Heartbeat, Origin};
 
-use super::queries::reaches;
+use super::queries::{reaches, says_nothing};
 use super::{Region, RegionCx};
 use crate::Deliver;
 use crate::history::Duty;
@@ -54,12 +54,9 @@ impl RegionCx<'_> {
             stream.heard_from(from);
         }
         let history = &self.region.history;
-        let mut context = self.node.stream_context(
-            &self.region.backoff,
-            history.size(),
-            &self.region.groups,
-            out,
-        );
+        let mut context =
+            self.node
+                .stream_context(&self.region.backoff, history, &self.region.groups, out);
         let arrival = stream.take(incoming, history, held, &mut context);
         if arrival == Arrival::Dropped {
             return false;
@@ -77,7 +74,7 @@ impl RegionCx<'_> {
             self.answering()
                 .serve_waiters(stream, head.sequence, waiters);
         }
-        if !self.node.full.is_none() {
+        if self.node.cursors.is_special() {
             self.note_readers();
         }
         true
@@ -110,6 +107,11 @@ impl RegionCx<'_> {
         // Of others' streams members say so when the sender is dead; so does what they answer
         // when they are asked about the dead.
         let witness = !own && self.region.history.lives(speaker);
+        let unknown = !self.region.streams.contains_key(&sender);
+        if witness && unknown && says_nothing(beat) {
+            self.note_without(speaker, sender);
+            return true;
+        }
         let over = beat.finished && (own || witness) || witness && dead;
         let word = HeartbeatWord { own, witness, over };
         if own && beat.highest == 0 {
@@ -118,10 +120,7 @@ impl RegionCx<'_> {
             if reaches(beat.openings(), left) {
                 self.region.note_silent(sender);
             }
-        } else if !self.region.streams.contains_key(&sender)
-            && (word.witness || !dead)
-            && self.node.has_room_for_stream()
-        {
+        } else if unknown && (word.witness || !dead) && self.node.has_room_for_stream() {
             match self.region.start_by(beat, over) {
                 Some(start) => {
                     self.membership.heard_sender(sender);
@@ -181,12 +180,12 @@ impl RegionCx<'_> {
     /// read.
     pub(crate) fn extend_streams(&mut self, out: &mut dyn Deliver) {
         let region = &mut *self.region;
-        let members = region.history.size();
         let mut gone = Vec::new();
         for (sender, stream) in &mut region.streams {
             if stream.behind() {
                 let (backoff, groups) = (&region.backoff, &region.groups);
-                let context = &mut self.node.stream_context(backoff, members, groups, out);
+                let history = &region.history;
+                let context = &mut self.node.stream_context(backoff, history, groups, out);
                 let part = stream.extend(context);
                 gone.extend(part.map(|part| (*sender, part)));
                 stream.refresh_due();
@@ -277,10 +276,10 @@ impl Region {
     /// Delivers what waits in a stream.
     pub(super) fn deliver(&mut self, node: &mut NodeState, sender: Origin, out: &mut dyn Deliver) {
         if let Some(stream) = self.streams.get_mut(&sender) {
-            let members = self.history.size();
-            let mut context = node.stream_context(&self.backoff, members, &self.groups, out);
+            let history = &self.history;
+            let mut context = node.stream_context(&self.backoff, history, &self.groups, out);
             stream.deliver(&self.history, false, &mut context);
-            if !context.delivery.cursors.prompt().is_empty() {
+            if context.delivery.cursors.is_special() {
                 stream.hurry(None, &self.history, &mut context);
             }
         }
@@ -288,10 +287,10 @@ impl Region {
 
     /// Hands out what is due ahead of its order, for those who want it so.
     pub(super) fn hurry(&mut self, node: &mut NodeState, out: &mut dyn Deliver) {
-        let (now, members) = (node.now, self.history.size());
+        let (now, history) = (node.now, &self.history);
         for stream in self.streams.values_mut() {
             if stream.prompt_due() <= now {
-                let mut context = node.stream_context(&self.backoff, members, &self.groups, out);
+                let mut context = node.stream_context(&self.backoff, history, &self.groups, out);
                 stream.hurry(None, &self.history, &mut context);
             }
         }

@@ -22,7 +22,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use qsm_wire::{Hearing, Origin, Reach, ReachReply, Summary, Token, ViewNumber};
+use qsm_wire::{Hearing, Origin, Reach, ReachReply, Summary, Token};
 
 use super::{Region, RegionCx};
 use crate::receive::ReceiveStream;
@@ -68,6 +68,8 @@ const LISTENER: Duration = Duration::from_secs(10);
 const TOLD: usize = 4;
 /// Speakers in doubt, and members that are deaf, that a node remembers in a region.
 const REMEMBERED: usize = 1024;
+/// Time in which no more than one question is asked, in the mean of a stay, nanoseconds.
+const NONCE_TICK_NS: u64 = 100_000;
 
 /// Multicast that a member of a region hears of others, and others of it.
 #[derive(Debug, Default)]
@@ -85,7 +87,8 @@ pub(super) struct Earshot {
     /// Answers by multicast, and the time of the last one.
     spoken: u32,
     spoke_at: Option<Instant>,
-    nonce: u32,
+    /// Number of the last question; `None`: nothing has been asked.
+    nonce: Option<u32>,
     /// Members told by unicast how far this node's stream goes.
     told: usize,
 }
@@ -93,8 +96,6 @@ pub(super) struct Earshot {
 /// A member's word on what it hears.
 #[derive(Debug, Clone, Copy)]
 struct Word {
-    /// The view in which its stay began; in another stay it counts from the beginning.
-    joined: Option<ViewNumber>,
     nonce: u32,
     /// Until then older ones are none.
     until: Instant,
@@ -199,18 +200,12 @@ impl Speaker {
 impl Earshot {
     /// Tells whether no newer word of a member has come before this one, which may have been held up on its
     /// way.
-    fn is_news(
-        &mut self,
-        now: Instant,
-        member: Origin,
-        joined: Option<ViewNumber>,
-        nonce: u32,
-    ) -> bool {
+    fn is_news(&mut self, now: Instant, member: Origin, nonce: u32) -> bool {
         let until = now.after(LISTENER);
         let known = self.words.get(&member);
         // Numbers go round.
         let is_older = |newest: u32| newest.wrapping_sub(nonce).wrapping_sub(1) < u32::MAX / 2;
-        let newer = |word: &Word| word.joined == joined && now < word.until && is_older(word.nonce);
+        let newer = |word: &Word| now < word.until && is_older(word.nonce);
         if known.is_some_and(newer) {
             return false;
         }
@@ -218,14 +213,19 @@ impl Earshot {
             self.words.retain(|_, word| now < word.until);
         }
         if self.words.len() < REMEMBERED {
-            let word = Word {
-                joined,
-                nonce,
-                until,
-            };
-            self.words.insert(member, word);
+            self.words.insert(member, Word { nonce, until });
         }
         true
+    }
+
+    /// Number of the next question. The first one is of the clock: so they ascend over all stays of a
+    /// life in the region, as long as no more are asked than there are ticks.
+    fn next_nonce(&mut self, now: Instant) -> u32 {
+        let ticks = now.0 / NONCE_TICK_NS;
+        let first = || u32::try_from(ticks & u64::from(u32::MAX)).unwrap_or_default();
+        let nonce = self.nonce.map_or_else(first, |last| last.wrapping_add(1));
+        self.nonce = Some(nonce);
+        nonce
     }
 
     /// When the first sign was that a speaker is not heard, if that is certain.
@@ -521,9 +521,7 @@ impl RegionCx<'_> {
 
     /// Asks a speaker, or a member that may know where it is.
     fn ask(&mut self, speaker: Origin, hearing: Hearing) {
-        let earshot = &mut self.region.earshot;
-        earshot.nonce = earshot.nonce.wrapping_add(1);
-        let nonce = earshot.nonce;
+        let nonce = self.region.earshot.next_nonce(self.node.now);
         let Some(to) = self.region.way_to(self.node.origin, speaker, nonce) else {
             return;
         };
@@ -557,11 +555,8 @@ impl RegionCx<'_> {
             }
             return;
         }
-        let view = self.region.history.newest();
-        let member = view.index_of(asker).and_then(|at| view.member(at));
-        let joined = member.map(|member| member.joined);
         let earshot = &mut self.region.earshot;
-        if earshot.is_news(self.node.now, asker, joined, question.nonce) {
+        if earshot.is_news(self.node.now, asker, question.nonce) {
             match question.hearing {
                 Hearing::Deaf => self.note_listener(asker),
                 Hearing::Hears => self.forget_listener(asker),

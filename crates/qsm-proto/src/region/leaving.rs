@@ -203,14 +203,10 @@ impl Region {
             .senders
             .retain(|sender, _| *sender != me && !self.has_word_of(*sender));
         for (sender, address) in &settled.senders {
-            let query = Query {
-                address: Some(*address),
-                due: now,
-                attempts: 0,
-            };
-            let asked = self.queries.entry(*sender).or_insert(query);
+            let query = || Query::new(now, Some(*address));
+            let asked = self.queries.entry(*sender).or_insert_with(query);
             if asked.address.is_none() {
-                *asked = query;
+                *asked = query();
             }
         }
         self.settled = Some(settled);

@@ -79,9 +79,9 @@ impl RegionCx<'_> {
         };
         let worth = match query.position < SEQUENCE_MAX {
             true => {
-                let (members, groups) = (region.history.size(), &region.groups);
+                let (history, groups) = (&region.history, &region.groups);
                 let backoff = &region.backoff;
-                let mut context = self.node.stream_context(backoff, members, groups, out);
+                let mut context = self.node.stream_context(backoff, history, groups, out);
                 stream.take_numbers(numbers, groups, &region.history, &mut context.delivery)
             }
             false => AnswerWorth::Impossible,

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use qsm_wire::{Heartbeat, Opening, Origin, StreamId, StreamQuery, ViewNumber};
 
 use super::{Region, RegionCx};
+use crate::membership::Membership;
 use crate::node::NodeState;
 use crate::receive::ReceiveStream;
 use crate::send::PastStreams;
@@ -20,7 +21,7 @@ const QUERIES_MAX: u32 = 20;
 const QUERIES_OPEN_MAX: usize = 1024;
 
 /// A question to a sender where the views of its stream begin.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Query {
     /// Where the sender is, if that is known.
     pub(super) address: Option<SocketAddr>,
@@ -28,6 +29,39 @@ pub(super) struct Query {
     pub(super) due: Instant,
     /// How often it has been asked.
     pub(super) attempts: u32,
+    /// Members of `view` that have nothing of the stream, whose sender is dead.
+    without: Vec<Origin>,
+    view: ViewNumber,
+}
+
+impl Query {
+    /// A question to be put at once; `address`: where the sender is, if that is known.
+    pub(super) fn new(now: Instant, address: Option<SocketAddr>) -> Self {
+        Self {
+            address,
+            due: now,
+            attempts: 0,
+            without: Vec::new(),
+            view: ViewNumber::default(),
+        }
+    }
+
+    /// A member of the newest view, which is this one, has nothing of the stream: the next is asked at once.
+    fn note_without(&mut self, now: Instant, view: ViewNumber, member: Origin) {
+        if self.view != view {
+            self.without.clear();
+            self.view = view;
+        }
+        if !self.without.contains(&member) {
+            self.without.push(member);
+            (self.due, self.attempts) = (now, 0);
+        }
+    }
+
+    /// This member of the newest view, which is that one, has not said that it has nothing of the stream.
+    fn may_have(&self, view: ViewNumber, member: Origin) -> bool {
+        self.view != view || !self.without.contains(&member)
+    }
 }
 
 /// How far a stream goes, whether it is over, and where its views begin.
@@ -54,6 +88,15 @@ impl StreamExtent {
         }
     }
 
+    /// Nothing: of a stream whose sender is dead, at a member that has not received any of it.
+    fn nothing() -> Self {
+        Self {
+            highest: 0,
+            finished: true,
+            newest_first: Vec::new(),
+        }
+    }
+
     /// The extent of what this node has sent on a channel that does not concern it: it is over.
     fn ended(pasts: &PastStreams, stream: StreamId) -> Option<Self> {
         let past = pasts.get(stream.channel).map(|past| Self {
@@ -61,13 +104,7 @@ impl StreamExtent {
             finished: true,
             newest_first: past.openings.iter().rev().copied().collect(),
         });
-        past.or_else(|| {
-            pasts.complete().then(|| Self {
-                highest: 0,
-                finished: true,
-                newest_first: Vec::new(),
-            })
-        })
+        past.or_else(|| pasts.complete().then(Self::nothing))
     }
 
     /// Says so to a node.
@@ -84,17 +121,19 @@ impl StreamExtent {
 }
 
 /// The extent of a stream that somebody asks for: of this node's own, or of one that is known in
-/// its region.
+/// its region, or of which nothing is known and, as its sender is dead, never will be but by others.
 pub(crate) fn extent_asked_for(
     region: Option<&Region>,
     pasts: &PastStreams,
-    me: Origin,
+    membership: &Membership,
     stream: StreamId,
 ) -> Option<StreamExtent> {
+    let sender = stream.origin;
     match region {
-        _ if stream.origin != me => {
-            let known = region.and_then(|region| region.streams.get(&stream.origin));
-            known.map(StreamExtent::received)
+        _ if sender != membership.origin() => {
+            let region = region.filter(|region| region.history.joined().is_some())?;
+            let known = region.streams.get(&sender).map(StreamExtent::received);
+            known.or_else(|| membership.is_dead(sender).then(StreamExtent::nothing))
         }
         Some(region) if region.sender.is_some() || pasts.complete() => Some(region.own_extent()),
         Some(_) => None,
@@ -143,7 +182,9 @@ impl RegionCx<'_> {
         let now = self.node.now;
         let queries = self.region.queries.iter();
         let due = queries.filter(|(_, query)| query.due <= now);
-        let due: Vec<(Origin, Query)> = due.map(|(sender, query)| (*sender, *query)).collect();
+        let due: Vec<(Origin, Query)> = due
+            .map(|(sender, query)| (*sender, query.clone()))
+            .collect();
         for (sender, query) in due {
             let dead = self.membership.is_dead(sender);
             self.ask_query(sender, dead, query);
@@ -153,7 +194,7 @@ impl RegionCx<'_> {
     fn ask_query(&mut self, sender: Origin, dead: bool, query: Query) {
         let (header, retry) = (self.node.header(), self.node.retry());
         let region = &mut *self.region;
-        let to = region.whom_to_ask(header.origin, sender, dead, query);
+        let to = region.whom_to_ask(header.origin, sender, dead, &query);
         let again = query.attempts < QUERIES_MAX || region.awaits(sender);
         let Some(to) = to.filter(|_| again) else {
             region.give_up_query(self.node.now, sender, dead);
@@ -178,7 +219,41 @@ impl RegionCx<'_> {
     }
 }
 
+/// Tells whether these are the words of a member that has nothing of a stream whose sender is dead.
+pub(super) fn says_nothing(beat: &Heartbeat<'_>) -> bool {
+    beat.highest == 0 && beat.finished && beat.openings().next().is_none()
+}
+
+impl RegionCx<'_> {
+    /// A member has nothing of a stream that is not received here either, and says that its sender is dead.
+    /// If that is so of all members, nobody has any of it and ever will: it is passed over.
+    /// Rule R-VIEW-6.
+    pub(super) fn note_without(&mut self, member: Origin, sender: Origin) {
+        let (now, me) = (self.node.now, self.node.origin);
+        let region = &mut *self.region;
+        let view = region.history.newest();
+        let Some(query) = region.queries.get_mut(&sender) else {
+            return;
+        };
+        query.note_without(now, view.number(), member);
+        let members = view.members().iter();
+        let mut others = members.filter(|member| ![me, sender].contains(&member.origin));
+        if others.all(|member| !query.may_have(view.number(), member.origin)) {
+            let upto = region.extent_heard_of(sender);
+            self.pass_over_foreign(sender, upto);
+            self.region.give_up_query(now, sender, true);
+        }
+    }
+}
+
 impl Region {
+    /// How far a stream that is not received here goes, by the word of those who have heard of it.
+    fn extent_heard_of(&self, sender: Origin) -> u64 {
+        let absence = self.absence.as_ref();
+        let extent = absence.and_then(|absence| absence.extent_of(sender));
+        self.ring.cutoff(sender).max(extent.unwrap_or(0))
+    }
+
     /// The extent of this node's own stream.
     pub(super) fn own_extent(&self) -> StreamExtent {
         match &self.sender {
@@ -210,11 +285,7 @@ impl Region {
 
     /// Puts a question to a sender on the list; `address`: where it is, if that is known.
     pub(super) fn ask_later(&mut self, now: Instant, address: Option<SocketAddr>, sender: Origin) {
-        let query = Query {
-            address,
-            due: now,
-            attempts: 0,
-        };
+        let query = Query::new(now, address);
         let room = self.queries.len() < QUERIES_OPEN_MAX;
         match self.queries.entry(sender) {
             Entry::Vacant(entry) if room => {
@@ -241,13 +312,13 @@ impl Region {
     }
 
     /// The sender first; then in turn, and if it is dead or nobody knows where it is, the other
-    /// members, each twice, the leader first.
+    /// members that may have something of the stream, each twice, the leader first.
     fn whom_to_ask(
         &self,
         me: Origin,
         sender: Origin,
         dead: bool,
-        query: Query,
+        query: &Query,
     ) -> Option<SocketAddr> {
         let others = dead || query.attempts >= QUERIES_TO_SENDER && query.attempts % 2 == 1;
         if let Some(address) = query.address.filter(|_| !others) {
@@ -259,8 +330,11 @@ impl Region {
         let turn = usize::try_from(query.attempts / 2).unwrap_or(0);
         let candidates = members.iter().cycle().skip(first).take(members.len());
         let candidates = candidates.filter(|member| ![me, sender].contains(&member.origin));
-        let count = members.len() - usize::from(self.member());
-        let other = candidates.cycle().nth(turn % count.max(1));
+        let candidates = candidates.filter(|member| query.may_have(view.number(), member.origin));
+        let other = candidates
+            .clone()
+            .cycle()
+            .nth(turn % candidates.count().max(1));
         other
             .map(|member| member.address)
             .or_else(|| query.address.filter(|_| !dead))
@@ -323,12 +397,11 @@ mod tests {
     fn asked(nodes: &[u16], from: Option<u16>, dead: bool) -> Vec<Option<u16>> {
         let region = region(nodes);
         let query = |attempts| Query {
-            address: from.map(address),
-            due: Instant(0),
             attempts,
+            ..Query::new(Instant(0), from.map(address))
         };
         (0..8)
-            .map(|attempts| region.whom_to_ask(origin(5), origin(9), dead, query(attempts)))
+            .map(|attempts| region.whom_to_ask(origin(5), origin(9), dead, &query(attempts)))
             .map(|to| to.map(|to| to.port()))
             .collect()
     }
@@ -348,6 +421,29 @@ mod tests {
         assert_eq!(asked(&[5], None, false), [None; 8]);
         assert_eq!(asked(&[5, 9], Some(9), true), [None; 8]);
         assert_eq!(asked(&[5, 9], Some(9), false), [Some(9); 8]);
+    }
+
+    // Rule R-VIEW-6.
+    #[test]
+    fn who_has_nothing_of_a_dead_stream_is_not_asked_again_in_the_same_view() {
+        let region = region(&[5, 2, 3, 4]);
+        let view = region.history.newest().number();
+        let mut query = Query::new(Instant(0), None);
+        let asks = |query: &Query| {
+            let to = region.whom_to_ask(origin(5), origin(9), true, query);
+            to.map(|to| to.port())
+        };
+        assert_eq!(asks(&query), Some(2));
+        query.attempts = 3;
+        query.note_without(Instant(7), view, origin(2));
+        assert_eq!((query.due, query.attempts), (Instant(7), 0));
+        assert_eq!(asks(&query), Some(3));
+        query.note_without(Instant(8), view, origin(3));
+        query.note_without(Instant(9), view, origin(4));
+        assert_eq!(asks(&query), None);
+        // In another view others may have it.
+        query.note_without(Instant(10), ViewNumber(view.0 + 1), origin(4));
+        assert_eq!(asks(&query), Some(2));
     }
 
     // Rule R-VIEW-5. A stream may be open since an earlier view though nothing was sent on it.
@@ -371,7 +467,7 @@ mod tests {
     fn who_hears_where_the_sender_is_asks_it_from_then_on() {
         let mut region = region(&[5, 2, 3]);
         let asks = |region: &Region| {
-            let query = region.queries[&origin(9)];
+            let query = &region.queries[&origin(9)];
             (query.address.map(|to| to.port()), query.attempts)
         };
         region.ask_later(Instant(0), None, origin(9));

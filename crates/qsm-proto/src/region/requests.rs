@@ -117,12 +117,9 @@ impl RegionCx<'_> {
     ) {
         let region = &mut *self.region;
         if let Some(stream) = region.streams.get_mut(&sender) {
-            let mut context = self.node.stream_context(
-                &region.backoff,
-                region.history.size(),
-                &region.groups,
-                out,
-            );
+            let mut context =
+                self.node
+                    .stream_context(&region.backoff, &region.history, &region.groups, out);
             for range in ranges {
                 stream.lose(*range, cause, &region.history, &mut context);
             }
@@ -264,11 +261,11 @@ impl RegionCx<'_> {
             }
             self.lose(sender, AbsentCause::Gone, &lost, out);
             let region = &mut *self.region;
-            let members = region.history.size();
             if let Some(stream) = region.streams.get_mut(&sender) {
                 stream.go_on(self.node.now);
                 let (backoff, groups) = (&region.backoff, &region.groups);
-                let context = &mut self.node.stream_context(backoff, members, groups, out);
+                let history = &region.history;
+                let context = &mut self.node.stream_context(backoff, history, groups, out);
                 next = stream.extend(context);
                 stream.refresh_due();
             }

@@ -302,7 +302,7 @@ impl RegionSet {
         for id in self.table.ids() {
             self.remove(id, node);
         }
-        node.full = FullReaders::None;
+        node.cursors.set_full(FullReaders::None);
         self.routes.forget_numbers();
         self.pasts.clear();
         self.departures.clear();

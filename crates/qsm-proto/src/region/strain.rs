@@ -75,7 +75,7 @@ impl RegionCx<'_> {
     /// Notes whether senders wait for this node's readers: they take no more, and much of what can be
     /// kept here is in use. Called where that may change.
     pub(crate) fn note_readers(&mut self) {
-        let full = !self.node.full.is_none();
+        let full = !self.node.cursors.full().is_none();
         let region = &mut *self.region;
         if !full && !region.readers.is_waiting() {
             return;

@@ -134,7 +134,7 @@ impl RegionCx<'_> {
             credit_bytes: node.credit_bytes(),
             has_room: node.has_room(),
             fills: node.store.is_filling(),
-            full: !node.full.is_none(),
+            full: !node.cursors.full().is_none(),
         };
         let mut turn = Turn {
             now: node.now,

@@ -236,15 +236,14 @@ impl RequestPlanner<'_> {
             give_up: self.recovery.give_up,
         };
         let open = route.open();
+        let waited = self.now.since(gap.silent_since) > self.recovery.give_up;
         // What only they may have is not given up until they would be excluded many times over.
-        let patience = match dead {
-            true => self.recovery.give_up * PATIENCE_AFTER_DEATH,
-            false => self.recovery.give_up,
-        };
-        let waited = self.now.since(gap.silent_since);
-        let silent = waited > patience && usize::from(gap.attempts) > open.len();
+        let late = stream
+            .sender_died_at()
+            .is_none_or(|died| self.now.since(died) > self.recovery.give_up * PATIENCE_AFTER_DEATH);
+        let silent = waited && late && usize::from(gap.attempts) > open.len();
         // The nearest may miss it too, and ask here: only its word would end that.
-        let vain = dead && waited > self.recovery.give_up;
+        let vain = dead && waited;
         let next = match self.recovery.fast && !vain {
             true => route.next(gap.attempts),
             false => route.in_turn(gap.attempts),

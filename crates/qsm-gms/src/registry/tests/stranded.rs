@@ -2,7 +2,7 @@
 
 use qsm_wire::membership::AwayReason;
 
-use super::reports::hello;
+use super::reports::{forget_missing, hello};
 use super::*;
 use crate::registry::command::Command;
 
@@ -134,4 +134,64 @@ fn a_departure_is_settled_although_nobody_has_to_be_told_anything_more() {
     let batch = registry.batch(over);
     let settled = |update: &Update| matches!(update, Update::Settled { view: VIEW, .. });
     assert!(updates(&batch, 0).iter().any(settled));
+}
+
+/// All that nodes 0 to 3 have been told has arrived there.
+fn confirm_all(registry: &mut Registry) {
+    let batch = registry.batch;
+    (0..4).for_each(|node| registry.confirm(NodeId(node), batch));
+}
+
+// Rule R-MEM-6.
+#[test]
+fn a_departure_is_not_settled_while_somebody_is_waited_for_who_has_not_reported() {
+    let mut registry = opened([ignorant(0)]);
+    confirm_all(&mut registry);
+    registry.batch(NOW);
+    let over = NOW.after(registry.gone_after);
+    registry.expire_unsettled(over);
+    assert!(!registry.has_changes());
+    let next = registry.unsettled.next_timeout();
+    assert!(next.is_some_and(|next| next > over));
+
+    forget_missing(&mut registry);
+    registry.batch(over);
+    let later = next.unwrap();
+    registry.expire_unsettled(later);
+    assert!(registry.has_changes());
+    assert_eq!(registry.unsettled.next_timeout(), None);
+}
+
+/// Node 9, which publishes to the region, and has not reported to this service.
+fn unknown_publisher() -> Command {
+    let mut hello = hello_of(1, report(ViewNumber(9), None));
+    hello.groups[0].role = Role::Publisher;
+    hello.published = true;
+    hello.incarnation = Incarnation(1);
+    hello.address = SocketAddr::from(([10, 0, 0, 9], 1));
+    let node = NodeId(9);
+    Command::Greet { node, hello }
+}
+
+// Rule R-MEM-6.
+#[test]
+fn who_may_have_sent_to_members_that_have_left_begins_a_new_life() {
+    let mut registry = opened([0, 3].map(ignorant));
+    let mut early = registry.clone();
+    let updates = early.apply(NOW, unknown_publisher());
+    assert!(updates.admitted.is_empty(), "members wait for it");
+    assert_eq!(updates.welcomed, [origin(9)]);
+
+    confirm_all(&mut registry);
+    registry.batch(NOW);
+    let over = NOW.after(registry.gone_after);
+    registry.expire_unsettled(over);
+    registry.batch(over);
+    confirm_all(&mut registry);
+    registry.batch(over);
+    let updates = registry.apply(over, unknown_publisher());
+    assert_eq!(updates.admitted.len(), 1);
+    let batch = registry.batch(over);
+    let dead = Update::Dead { origin: origin(9) };
+    assert!((0..4).all(|node| super::updates(&batch, node).contains(&dead)));
 }

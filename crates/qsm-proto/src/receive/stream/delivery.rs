@@ -162,11 +162,12 @@ fn deliver_run<'p>(
     chunks: &mut ChunkIter<'p>,
     delivery: &mut DeliveryContext<'_>,
 ) -> Option<Chunk<'p>> {
-    let prompt = delivery.cursors.prompt();
     // Who wants the group in another way gets one message after the other.
-    let together = prompt.is_empty() || prompt.of(first.group).is_empty();
+    if delivery.cursors.is_special() && !delivery.cursors.prompt().of(first.group).is_empty() {
+        deliver_message(sender, &first, first.content, delivery);
+        return chunks.next();
+    }
     let expected = delivery.cursors.expected(sender, first.group);
-    let expected = expected.filter(|_| together);
     let run = expected.and_then(|expected| Run::begin(sender, first, expected, chunks));
     let Some(mut run) = run else {
         deliver_message(sender, &first, first.content, delivery);

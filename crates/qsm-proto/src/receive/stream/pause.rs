@@ -40,7 +40,8 @@ impl ReceiveStream {
         report.arrived = report.contiguous;
     }
 
-    /// Tells whether delivery stops before this packet, which is next. Rule R-DATA-13.
+    /// Tells whether delivery stops before this packet, which is next: it is to be delivered, and its
+    /// readers take no more. Rule R-DATA-13.
     #[inline]
     pub(super) fn stops_at(
         &mut self,
@@ -48,13 +49,12 @@ impl ReceiveStream {
         duty: Duty,
         delivery: &DeliveryContext<'_>,
     ) -> bool {
-        self.stopped = !delivery.full.is_none() && is_full(packet, duty, delivery);
+        delivery.cursors.is_special() && self.note_stop(packet, duty, delivery)
+    }
+
+    #[cold]
+    fn note_stop(&mut self, packet: &Data<'_>, duty: Duty, delivery: &DeliveryContext<'_>) -> bool {
+        self.stopped = duty == Duty::Deliver && delivery.cursors.full().stops(packet);
         self.stopped
     }
-}
-
-/// Tells whether the readers of a packet that is to be delivered take no more.
-#[cold]
-fn is_full(packet: &Data<'_>, duty: Duty, delivery: &DeliveryContext<'_>) -> bool {
-    duty == Duty::Deliver && delivery.full.stops(packet)
 }

@@ -95,12 +95,12 @@ impl ReceiveStream {
     ) {
         // What is in order goes first, and goes on soon.
         let soon = self.interrupted != Instant::NEVER || self.is_stopped();
-        if soon || self.delivered >= self.highest {
+        let modes = context.delivery.cursors.prompt().modes();
+        if soon || self.delivered >= self.highest || modes.is_empty() {
             return;
         }
         let known = self.walks.take();
         let mut walks = known.map_or_else(Vec::new, |known| known.walks);
-        let modes = context.delivery.cursors.prompt().modes();
         walks.retain(|walk| modes.contains(&walk.mode));
         for mode in modes {
             if !walks.iter().any(|walk| walk.mode == *mode) {
@@ -208,7 +208,7 @@ impl ReceiveStream {
             Duty::Deliver => {}
         }
         // Readers take no more (R-DATA-13).
-        if context.delivery.full.stops(&data) {
+        if context.delivery.cursors.full().stops(&data) {
             return Step::At(Instant::NEVER);
         }
         for chunk in data.chunks() {
@@ -358,7 +358,7 @@ impl DeliveryContext<'_> {
         self.stats.messages_delivered += 1;
         self.stats.bytes_delivered += message.bytes.len() as u64;
         self.out.deliver(message);
-        if !self.cursors.prompt().is_empty() {
+        if self.cursors.is_special() {
             self.hand_out_promptly(message);
         }
     }

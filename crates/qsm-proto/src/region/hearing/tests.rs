@@ -42,23 +42,37 @@ fn each_multicast_that_does_not_come_counts_once() {
 #[test]
 fn a_word_that_was_held_up_is_none_after_a_newer_one() {
     let mut earshot = Earshot::default();
-    let mut is_news = |seconds, joined: u32, nonce| {
-        let joined = Some(ViewNumber(joined));
-        earshot.is_news(at(seconds), SPEAKER, joined, nonce)
-    };
-    assert!(is_news(1, 1, 54));
-    assert!(is_news(2, 1, 55));
-    assert!(!is_news(2, 1, 54));
+    let mut is_news = |seconds, nonce| earshot.is_news(at(seconds), SPEAKER, nonce);
+    assert!(is_news(1, 54));
+    assert!(is_news(2, 55));
+    assert!(!is_news(2, 54));
     // It tells each thing again, each second.
-    assert!(is_news(3, 1, 56));
-    // It is in the region anew, and counts from the beginning.
-    assert!(is_news(4, 2, 1));
-    assert!(!is_news(4, 2, 0));
+    assert!(is_news(3, 56));
     // Numbers go round.
-    assert!(is_news(5, 3, u32::MAX));
-    assert!(is_news(5, 3, 0));
-    assert!(!is_news(5, 3, u32::MAX));
-    assert!(is_news(16, 3, u32::MAX), "long after");
+    assert!(is_news(14, u32::MAX), "long after");
+    assert!(is_news(15, 0));
+    assert!(!is_news(15, u32::MAX));
+    assert!(is_news(26, u32::MAX), "long after");
+}
+
+// Rule R-REACH-3.
+#[test]
+fn words_of_a_former_stay_are_older_than_those_of_a_new_one() {
+    let (mut former, mut asks) = (Earshot::default(), Earshot::default());
+    let (mut listens, second) = (Earshot::default(), 1_000_000_000);
+    let words: Vec<u32> = (0..50)
+        .map(|_| former.next_nonce(Instant(7 * second)))
+        .collect();
+    let first = asks.next_nonce(Instant(8 * second));
+    assert!(listens.is_news(at(8), SPEAKER, first));
+    assert!(
+        !words
+            .into_iter()
+            .any(|word| listens.is_news(at(8), SPEAKER, word))
+    );
+    let next = asks.next_nonce(Instant(9 * second));
+    assert_eq!(next, first + 1, "others are asked in turn by it");
+    assert!(listens.is_news(at(9), SPEAKER, next));
 }
 
 /// Signs at these milliseconds, while packets up to `arrived` have come and `unheard` more were
