@@ -74,6 +74,45 @@ fn a_node_whose_application_reads_too_slowly_is_found() {
     };
     let remedy = found["remedy"].as_str().unwrap();
     assert!(remedy.contains("longer queue"), "{found}");
+    let evidence = found["evidence"].as_str().unwrap();
+    assert!(evidence.contains("(its subscription to news: "), "{found}");
+    drop(source);
+    writer.join().unwrap();
+}
+
+// Rule R-DATA-13.
+#[test]
+fn a_reader_that_holds_its_senders_up_is_named_with_what_it_does() {
+    let cluster = Cluster::new();
+    let name = format!("hold-{}", std::process::id());
+    // Nobody reads what it writes.
+    let words = ["sub", "news", "other", "--name", &name, "--queue", "64K"];
+    let mut sub = cluster.start(&words);
+    let said = Lines::of_stderr(&mut sub.0);
+    said.wait("its groups", |line| line.starts_with("qsm: subscribed"));
+    let mut source = cluster.command(&["pub", "news"]);
+    source.stdout(Stdio::null()).stderr(Stdio::null());
+    let (source, writer) = flooding(source);
+    // The pipe has filled, then the queue, and then what the node keeps.
+    let account = loop {
+        let account = explained(&cluster, &name);
+        let findings = account["findings"].as_array().unwrap();
+        let waits = |finding: &&Value| {
+            let evidence = finding["evidence"].as_str().unwrap();
+            finding["id"] == "reader-holds" && evidence.contains("senders waited")
+        };
+        if findings.iter().any(|finding| waits(&finding)) {
+            break account;
+        }
+    };
+    let reader = &account["readers"][0];
+    assert_eq!(reader["groups"], serde_json::json!(["news", "other"]));
+    assert_eq!(reader["process"], Value::Null);
+    for part in ["held_share", "held_for_seconds"] {
+        assert!(reader[part].as_f64() > Some(0.0), "{reader}");
+    }
+    assert_eq!(reader["dropped_per_second"], 0.0);
+    drop(sub);
     drop(source);
     writer.join().unwrap();
 }

@@ -4,6 +4,7 @@
 mod kernel;
 mod message;
 mod node;
+mod reader;
 mod words;
 
 use std::thread;
