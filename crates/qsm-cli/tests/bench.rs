@@ -140,6 +140,63 @@ fn messages_of_every_layout_are_verified_at_those_who_want_them() {
     }
 }
 
+#[test]
+fn layouts_are_compared_with_identical_in_turn() {
+    let words = [
+        "throughput",
+        "--layout=private",
+        "--layout=extras:2,9",
+        "--json",
+    ];
+    let load = ["--receivers=3", "--messages=1000", "--runs=2", "--loss=2"];
+    let result = json(&bench(&[words, load].concat()));
+    assert_eq!(result["benchmark"], "layouts");
+    let layouts = result["layouts"].as_array().unwrap();
+    let names: Vec<&Value> = layouts.iter().map(|layout| &layout["layout"]).collect();
+    assert_eq!(names, ["identical", "private", "extras:2,9"]);
+    assert_eq!(layouts[0]["share_of_identical"]["max"], 1.0);
+    for layout in layouts {
+        for key in [
+            "share_of_identical",
+            "packets_per_message",
+            "share_of_repairs_by_receivers",
+            "messages_sent_per_second",
+        ] {
+            assert_positive(&layout[key]["median"]);
+        }
+        assert_eq!(layout["runs"].as_array().unwrap().len(), 2);
+    }
+    let words = [
+        "throughput",
+        "--layout=all",
+        "--messages=200",
+        "--runs=1",
+        "--receivers=2",
+    ];
+    let output = bench(&words);
+    assert_code(&output, 0);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for start in [
+        "LAYOUT ",
+        "identical ",
+        "private ",
+        "extras:5,1000 ",
+        "zipf:5,1000 ",
+        "hierarchical ",
+    ] {
+        assert!(
+            text.lines().any(|line| line.starts_with(start)),
+            "{start}: {text}"
+        );
+    }
+    assert!(
+        text.contains("5 layouts with 1 % of the messages"),
+        "{text}"
+    );
+    let output = bench(&["throughput", "--layout=all", "--raw"]);
+    assert_code(&output, 2);
+}
+
 /// Losses are repaired by receivers though each has a group of its own, and two senders end each
 /// group.
 #[test]

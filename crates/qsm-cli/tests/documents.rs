@@ -292,6 +292,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "qsm bench --layout private --receivers 6",
         NotHere(BENCH),
     ),
+    (
+        "operate/bench.md",
+        "qsm bench throughput --layout all --receivers 16 --loss 1",
+        NotHere(BENCH),
+    ),
     ("operate/bench.md", "qsm bench receive", NotHere(BENCH)),
     (
         "operate/bench.md",

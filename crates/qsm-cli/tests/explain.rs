@@ -74,6 +74,45 @@ fn a_node_whose_application_reads_too_slowly_is_found() {
     };
     let remedy = found["remedy"].as_str().unwrap();
     assert!(remedy.contains("longer queue"), "{found}");
+    let evidence = found["evidence"].as_str().unwrap();
+    assert!(evidence.contains("(its subscription to news: "), "{found}");
+    drop(source);
+    writer.join().unwrap();
+}
+
+// Rule R-DATA-13.
+#[test]
+fn a_reader_that_holds_its_senders_up_is_named_with_what_it_does() {
+    let cluster = Cluster::new();
+    let name = format!("hold-{}", std::process::id());
+    // Nobody reads what it writes.
+    let words = ["sub", "news", "other", "--name", &name, "--queue", "64K"];
+    let mut sub = cluster.start(&words);
+    let said = Lines::of_stderr(&mut sub.0);
+    said.wait("its groups", |line| line.starts_with("qsm: subscribed"));
+    let mut source = cluster.command(&["pub", "news"]);
+    source.stdout(Stdio::null()).stderr(Stdio::null());
+    let (source, writer) = flooding(source);
+    // The pipe has filled, then the queue, and then what the node keeps.
+    let account = loop {
+        let account = explained(&cluster, &name);
+        let findings = account["findings"].as_array().unwrap();
+        let waits = |finding: &&Value| {
+            let evidence = finding["evidence"].as_str().unwrap();
+            finding["id"] == "reader-holds" && evidence.contains("senders waited")
+        };
+        if findings.iter().any(|finding| waits(&finding)) {
+            break account;
+        }
+    };
+    let reader = &account["readers"][0];
+    assert_eq!(reader["groups"], serde_json::json!(["news", "other"]));
+    assert_eq!(reader["process"], Value::Null);
+    for part in ["held_share", "held_for_seconds"] {
+        assert!(reader[part].as_f64() > Some(0.0), "{reader}");
+    }
+    assert_eq!(reader["dropped_per_second"], 0.0);
+    drop(sub);
     drop(source);
     writer.join().unwrap();
 }
@@ -304,4 +343,124 @@ fn a_message_is_explained_by_its_sender_and_by_its_receiver() {
     assert_code(&of_message("17", &[]), 2);
     drop(lines);
     assert_code(&source.output(), 0);
+}
+
+/// Nodes of a cluster with hints, and its service.
+struct Hinted {
+    cluster: Cluster,
+    gms: Running,
+    address: String,
+    /// The node that is asked.
+    bert: String,
+    _subs: [Running; 4],
+}
+
+impl Hinted {
+    fn new() -> Self {
+        let mut cluster = Cluster::without_service();
+        // Tests run beside each other on this host, by processes or threads.
+        let of = |name: &str| format!("{name}-{}", cluster.option("--cluster"));
+        let (anna, bert, carl, dora) = (of("anna"), of("bert"), of("carl"), of("dora"));
+        let hints = format!("domain red: {anna}\npin fast: ticks\n");
+        let hints = cluster.file("hints.txt", hints.as_bytes());
+        // A plan would have few receivers of a group get copies.
+        let options = ["--hints", &hints, "--plan-every", "0"];
+        let (gms, address) = cluster.start_gms(&options, Stdio::inherit());
+        cluster.use_service(&address);
+        let start = |name: &str, groups: &[&str]| {
+            let words = [&["sub", "--name", name], groups].concat();
+            let mut command = cluster.command(&words);
+            command.stdout(Stdio::null());
+            subscribed(command)
+        };
+        let subs = [
+            start(&anna, &["news", "ticks"]),
+            start(&bert, &["news", "ticks"]),
+            start(&carl, &["news", "sport", "ticks"]),
+            start(&dora, &["news", "sport", "ticks"]),
+        ];
+        Self {
+            cluster,
+            gms,
+            address,
+            bert,
+            _subs: subs,
+        }
+    }
+
+    fn explain(&self, group: &str, options: &[&str]) -> Vec<u8> {
+        let mut command = support::qsm();
+        command.args(["explain", group, "--node", &self.bert]);
+        let output = command.args(options).output().unwrap();
+        assert_code(&output, 0);
+        output.stdout
+    }
+
+    fn json(&self, group: &str) -> Value {
+        let said: Value = serde_json::from_slice(&self.explain(group, &["--json"])).unwrap();
+        said[0].clone()
+    }
+}
+
+// Rules R-MEM-18 and R-VIEW-18.
+#[test]
+fn a_group_is_explained_by_its_service_with_regions_hints_and_other_ways() {
+    let hinted = Hinted::new();
+    let news = &hinted.json("news")["decision"];
+    assert_eq!(
+        (&news["receivers"], &news["packets"]),
+        (&4.into(), &3.into())
+    );
+    let regions = news["regions"].as_array().unwrap();
+    let kinds: Vec<&Value> = regions.iter().map(|region| &region["kind"]).collect();
+    assert_eq!(kinds, ["exact"; 3]);
+    let sizes: Vec<&Value> = regions.iter().map(|region| &region["receivers"]).collect();
+    assert_eq!(sizes, [2, 1, 1]);
+    let red: Vec<&Value> = regions.iter().filter(|it| it["domain"] == "red").collect();
+    // Nobody else is of that domain.
+    assert_eq!((red.len(), &red[0]["nearest"]), (1, &Value::Null));
+    let alone = |it: &&Value| it["receivers"] == 1 && it["domain"].is_null();
+    // Three nodes with two groups, of which one does not want the second.
+    let nearest = &regions.iter().find(alone).unwrap()["nearest"];
+    assert_eq!(nearest["unwanted_ppm"], 166_666);
+    let ways = news["ways"].as_array().unwrap().iter();
+    let ways = ways.map(|way| {
+        (
+            way["way"].as_str().unwrap(),
+            way["packets"].as_u64().unwrap(),
+        )
+    });
+    let expected = [("exact", 3), ("copies", 4), ("common", 2), ("merged", 2)];
+    assert_eq!(ways.collect::<Vec<_>>(), expected);
+    let ticks = &hinted.json("ticks")["decision"];
+    assert_eq!(
+        (&ticks["pin"], &ticks["packets"]),
+        (&"fast".into(), &2.into())
+    );
+}
+
+#[test]
+fn a_services_decision_is_read_below_what_nodes_say_and_may_be_missing() {
+    let hinted = Hinted::new();
+    let text = String::from_utf8(hinted.explain("news", &[])).unwrap();
+    let heading = format!(
+        "group news, as the membership service at {} of cluster {} decided",
+        hinted.address,
+        hinted.cluster.option("--cluster")
+    );
+    for line in [
+        &*heading,
+        "A message takes 3 packets to 4 receivers, and costs 15 µs of CPU time in all. Nobody publishes to it \
+         now: plans count with 1 message/s.",
+        "The service makes no plans (--plan-every 0): regions follow from groups and hints.",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}: {text}");
+    }
+    let why = "its members receive the same groups; hint: domain red";
+    assert!(text.contains(why), "{text}");
+    // A service that does not answer: its process stands still.
+    hinted.gms.signal("-STOP");
+    let said = hinted.json("news");
+    assert_eq!(said["decision"], Value::Null);
+    assert_eq!(said["group"]["name"], "news");
 }

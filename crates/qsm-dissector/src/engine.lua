@@ -4,6 +4,7 @@ local PORTS = "4481,4483-4484"
 local SERVICE_PORT = 4481
 -- As in PROTOCOL.md: no message of a session is longer, nor any datagram.
 local MESSAGE_BYTES_MAX = 8 * 1024 * 1024
+local GROUP_NAME_BYTES_MAX = 255
 -- Frames of sessions that are remembered to put messages together; when there are more, all are forgotten.
 local FRAMES_MAX = 100000
 -- Headers that are looked for in a datagram to find where its second packet begins.
@@ -90,7 +91,8 @@ local function declare(name, field)
   local group = function()
     add_field("qsm." .. name, ProtoField.none("qsm." .. name, field.label, base.NONE, field.says))
   end
-  local content = field.kind == "message" or field.kind == "part_of_list" or field.kind == "zeros"
+  local content = field.kind == "message" or field.kind == "part_of_list" or field.kind == "group_answer" or
+    field.kind == "zeros"
   local known = content and DECLARE.bytes or DECLARE[field.kind]
   if known then
     known("qsm." .. name, field)
@@ -144,6 +146,7 @@ for name, text in pairs(ERRORS) do
   add_expert("error." .. name, text, expert.group.MALFORMED, expert.severity.ERROR)
 end
 add_expert("error.message", "no membership message", expert.group.MALFORMED, expert.severity.ERROR)
+add_expert("error.answer", "no account of a group", expert.group.MALFORMED, expert.severity.ERROR)
 add_expert("error.rows", "no rows of a list", expert.group.MALFORMED, expert.severity.ERROR)
 add_expert("cut", "the capture keeps a part of the packet only", expert.group.UNDECODED, expert.severity.NOTE)
 add_expert("incomplete", "other parts of the message are not in the capture", expert.group.REASSEMBLE,
@@ -701,8 +704,31 @@ function READ.part_of_list(field, reader, tree, values)
   read_message(rows, tvb, item, values)
 end
 
+-- Whatever the answer to a question about a group is, the packet is one.
+function READ.group_answer(field, reader, tree)
+  local range = take_rest(reader, field)
+  if not tree then
+    return
+  end
+  local item = range and tree:add(entry_of(field), range) or tree:add(entry_of(field))
+  local tvb = range and range:tvb()
+  local refusal = not tvb and { code = "truncated" } or try(read_message, "decision_given", tvb, nil, {})
+  if refusal then
+    item:add_proto_expert_info(experts["error.answer"], "no account of a group: " .. ERRORS[refusal.code])
+    return
+  end
+  read_message("decision_given", tvb, item, {})
+end
+
 -- Fields that are checked against each other, by kind of packet.
 local CHECKS = {}
+
+function CHECKS.group_query(values)
+  local length = #values["name"]
+  if length == 0 or length > GROUP_NAME_BYTES_MAX then
+    refuse("bad_value", FIELDS["name"])
+  end
+end
 
 function CHECKS.data(values)
   local age = values["view_age"]

@@ -33,7 +33,8 @@ pub(crate) const ASKER: Field = origin("asker", "member that asks");
 pub(crate) const LIST: Field = named("list", LISTS, "list that is asked for");
 const REQUEST: Field = u32("request", "number that the answer repeats");
 const ORIGIN: Field = origin("origin", "node and incarnation");
-const NAME: Field = text("name", "name of a node or group");
+/// A name.
+pub(crate) const NAME: Field = text("name", "name of a node or group");
 const GROUP: Field = u32("group", "number of the group");
 /// The term of a membership service.
 pub(crate) const TERM: Field = u64("term", "term of the membership service");
@@ -219,6 +220,100 @@ pub(crate) const NODE_ROWS: Field = list("node_rows", &A_NODE_ROW, "nodes").draw
 pub(crate) const GROUP_ROWS: Field = list("group_rows", &A_GROUP_ROW, "groups").drawn("rows");
 /// Rows of a list.
 pub(crate) const REGION_ROWS: Field = list("region_rows", &A_REGION_ROW, "regions").drawn("rows");
+
+const UNWANTED: Field = u32(
+    "unwanted_ppm",
+    "deliveries of a million that nobody wants, each group having as many messages",
+);
+const PACKETS: Field = u32("packets", "packets that a message takes");
+const COST: Field = u64("cost", "CPU time of a message")
+    .unit("ns")
+    .drawn("cost ns");
+const RATE: Field = u32("rate_in_1000_s", "messages of the group in 1000 s").drawn("rate");
+const COMMON: Field = u32(
+    "common_saves",
+    "packets in a second that a common region has to save",
+)
+.drawn("common");
+const LIMITS: &[Field] = &[
+    UNWANTED,
+    optional("common_given", &COMMON).drawn("optional common"),
+];
+const SOME_LIMITS: Field = Field::new("limits", Shape::Record(LIMITS), "limits of plans");
+const PIN: Field = text("pin", "channel that a hint pins the group to");
+const DOMAIN: Field = text("domain", "security domain of the members");
+const HINTS: &[Field] = &[
+    optional("domain_given", &DOMAIN).drawn("optional domain"),
+    u32("compartment", "compartment of the members"),
+    flag("together", "a hint has the members together"),
+];
+const NEAREST: &[Field] = &[REGION, UNWANTED];
+const A_NEAREST: Field = Field::new(
+    "nearest",
+    Shape::Record(NEAREST),
+    "region that this one fits with best",
+);
+const REGION_DECISION: &[Field] = &[
+    REGION,
+    REGION_KIND,
+    u32(
+        "members_there",
+        "members of the region that are not leaving",
+    )
+    .drawn("members"),
+    u32("receivers", "nodes that receive the group"),
+    u32("groups_count", "groups of the region").drawn("groups"),
+    UNWANTED,
+    Field::new("hints", Shape::Record(HINTS), "hints that bind the members"),
+    optional("nearest_given", &A_NEAREST).drawn("optional nearest"),
+];
+const A_REGION_DECISION: Field = Field::new(
+    "region_decision",
+    Shape::Record(REGION_DECISION),
+    "a region of the group",
+);
+const WAYS: &[Variant] = &[
+    variant(1, "exact", &[PACKETS, COST]),
+    variant(2, "copies", &[PACKETS, COST]),
+    variant(
+        3,
+        "common",
+        &[
+            PACKETS,
+            COST,
+            u32("groups_count", "groups of the region").drawn("groups"),
+            u64("saved", "packets that are saved in 1000 s"),
+            u64("spent", "packets that tokens cost in 1000 s"),
+        ],
+    ),
+    variant(4, "merged", &[PACKETS, COST, UNWANTED]),
+];
+const WAY: Field = Field::new("way", Shape::Choice(WAYS), "a way of the group's messages");
+const DECISION: &[Field] = &[
+    GROUP,
+    u32("receivers", "nodes that receive the group"),
+    u32("publishers_count", "publishers to the group").drawn("publishers"),
+    PACKETS,
+    COST,
+    optional("rate_given", &RATE).drawn("optional rate"),
+    optional("limits_given", &SOME_LIMITS).drawn("optional limits"),
+    optional("pin_given", &PIN).drawn("optional pin"),
+    list(
+        "region_decisions",
+        &A_REGION_DECISION,
+        "regions of the group",
+    )
+    .drawn("regions"),
+    u32("left_out", "regions that there was no room for"),
+    list("ways", &WAY, "other ways of its messages"),
+];
+const A_DECISION: Field = Field::new(
+    "decision",
+    Shape::Record(DECISION),
+    "account of a group by the membership service",
+);
+/// The account of a group, if there is such a group.
+pub(crate) const DECISION_GIVEN: Field = optional("decision_given", &A_DECISION);
 
 const GROUP_START: &[Field] = &[GROUP, VIEW];
 const A_GROUP_START: Field = Field::new("group_start", Shape::Record(GROUP_START), "a group");

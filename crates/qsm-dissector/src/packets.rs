@@ -4,8 +4,8 @@ use qsm_wire::{Heartbeat, Kind, Marks, Numbers, Ranges, Request, Summary, Token}
 
 use crate::format::{Field, PacketFormat, Shape, counted, flag, named, origin, u8, u16, u32, u64};
 use crate::messages::{
-    ADDRESS, ASKER, FROM_SERVICE, GROUP_ROWS, LIST, NODE_ROWS, REGION_ROWS, SECOND_GIVEN, SPEAKER,
-    TERM, TO_SERVICE,
+    ADDRESS, ASKER, DECISION_GIVEN, FROM_SERVICE, GROUP_ROWS, LIST, NAME, NODE_ROWS, REGION_ROWS,
+    SECOND_GIVEN, SPEAKER, TERM, TO_SERVICE,
 };
 
 /// Ways by which packets come to a receiver.
@@ -310,6 +310,7 @@ const MESSAGES: &[Field] = &[
 ];
 /// Rows of list replies, by list.
 const ROW_LISTS: &[Field] = &[NODE_ROWS, GROUP_ROWS, REGION_ROWS];
+const GROUP_ANSWER: &[Field] = &[DECISION_GIVEN];
 
 /// A kind of packet without a check of its own.
 const fn packet(kind: Kind, fields: &'static [Field]) -> PacketFormat {
@@ -470,6 +471,26 @@ pub const PACKETS: &[PacketFormat] = &[
             .drawn("content"),
         ],
         "list_reply",
+    ),
+    checked(
+        Kind::GroupQuery,
+        &[
+            NONCE,
+            NAME.brief(),
+            Field::new("zeros", Shape::Special("zeros", &[]), "room for the answer"),
+        ],
+        "group_query",
+    ),
+    packet(
+        Kind::GroupReply,
+        &[
+            NONCE,
+            Field::new(
+                "answer",
+                Shape::Special("group_answer", GROUP_ANSWER),
+                "account of the group, if there is one of that name",
+            ),
+        ],
     ),
 ];
 

@@ -1,8 +1,10 @@
 mod admission;
+mod allowance;
 mod arrivals;
 mod batches;
 mod classes;
 mod deafness;
+mod decisions;
 mod detector;
 mod enquiries;
 mod heartbeats;
@@ -28,6 +30,7 @@ use qsm_proto::{DamageLog, Instant, Outbox, Random, Seed, Transmit};
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 use qsm_wire::{Beacon, Header, HeaderTemplate, Incarnation, NodeId, Origin};
 
+use self::allowance::Allowance;
 use self::deafness::Deafness;
 use self::detector::Detector;
 use self::hold::Hold;
@@ -78,6 +81,7 @@ pub struct Service {
     planning: Planning,
     /// For those who only look.
     lists: Lists,
+    accounts: Allowance,
     started: Instant,
     /// Where a cluster begins to count its lives, if nobody remembers.
     eras: Random,
@@ -138,6 +142,7 @@ impl Service {
                 Random::new(seed, "plans"),
             ),
             lists: Lists::default(),
+            accounts: Allowance::of_accounts(),
             started: now,
             eras: Random::new(seed, "eras"),
             batched_at: None,

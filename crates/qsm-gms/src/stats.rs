@@ -68,6 +68,8 @@ qsm_metrics::metrics! {
         refused: counter(requests),
         /// Parts of lists sent to those who look without being a node.
         list_parts: counter(packets),
+        /// Accounts of groups sent to them.
+        groups_explained: counter(packets),
         /// Their questions that went beyond the rate.
         lists_refused: counter(packets),
         /// Their questions that came before the service knew the cluster, or after it had yielded.

@@ -45,6 +45,21 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
+    /// The usual ones.
+    const ALL: [Self; 5] = [
+        Self::Identical,
+        Self::Private,
+        Self::Extras {
+            each: 5,
+            groups: 1000,
+        },
+        Self::Zipf {
+            each: 5,
+            groups: 1000,
+        },
+        Self::Hierarchical,
+    ];
+
     /// As it is written.
     #[must_use]
     pub(crate) fn name(self) -> String {
@@ -196,14 +211,10 @@ impl Draw {
     }
 }
 
-/// A layout, and how much goes to its groups.
+/// How much goes to the groups of a layout, and how the service plans them.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Layout")]
-pub(crate) struct LayoutOptions {
-    /// What receivers subscribe to beside the common groups: identical, private, extras:EACH,GROUPS,
-    /// zipf:EACH,GROUPS, hierarchical
-    #[arg(long, value_name = "LAYOUT", value_parser = Layout::from_str)]
-    pub(crate) layout: Option<Layout>,
+pub(crate) struct LayoutLoad {
     /// Share of the messages that goes to the layout's groups, in turn
     #[arg(
         long, value_name = "PERCENT", default_value = "1", value_parser = share_ppm,
@@ -219,13 +230,100 @@ pub(crate) struct LayoutOptions {
     pub(crate) layout_common: Option<Threshold>,
 }
 
+/// A layout, and how much goes to its groups.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Layout")]
+pub(crate) struct LayoutOptions {
+    /// What receivers subscribe to beside the common groups: identical, private, extras:EACH,GROUPS,
+    /// zipf:EACH,GROUPS, hierarchical
+    #[arg(long, value_name = "LAYOUT", value_parser = Layout::from_str)]
+    pub(crate) layout: Option<Layout>,
+    /// How much goes to its groups.
+    #[command(flatten)]
+    pub(crate) load: LayoutLoad,
+}
+
+/// Layouts that are compared.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Layout")]
+pub(crate) struct LayoutAxis {
+    /// What receivers subscribe to beside the common groups: identical, private, extras:EACH,GROUPS,
+    /// zipf:EACH,GROUPS, hierarchical. Given several times: each is run in turn, and compared with
+    /// identical. all: these five, with 5 of 1,000 groups
+    #[arg(long, value_name = "LAYOUT", value_parser = LayoutChoice::from_str)]
+    layout: Vec<LayoutChoice>,
+    /// How much goes to their groups.
+    #[command(flatten)]
+    load: LayoutLoad,
+}
+
+/// One layout, or the usual ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LayoutChoice {
+    One(Layout),
+    All,
+}
+
+impl FromStr for LayoutChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            text => text.parse().map(Self::One),
+        }
+    }
+}
+
+impl LayoutAxis {
+    /// The layouts, each once; where there are several, `identical` is the first.
+    #[must_use]
+    pub(crate) fn layouts(&self) -> Vec<LayoutOptions> {
+        let chosen = self.layout.iter().flat_map(|choice| match choice {
+            LayoutChoice::One(layout) => vec![*layout],
+            LayoutChoice::All => Layout::ALL.to_vec(),
+        });
+        let mut layouts: Vec<Layout> = Vec::new();
+        for layout in chosen {
+            if !layouts.contains(&layout) {
+                layouts.push(layout);
+            }
+        }
+        if layouts.len() > 1 {
+            layouts.retain(|layout| *layout != Layout::Identical);
+            layouts.insert(0, Layout::Identical);
+        }
+        let options = layouts.into_iter().map(|layout| LayoutOptions {
+            layout: Some(layout),
+            load: self.load,
+        });
+        options.collect()
+    }
+
+    /// Share of the messages that goes to the groups of a layout, percent.
+    #[must_use]
+    pub(crate) fn share_percent(&self) -> f64 {
+        self.load.share_percent()
+    }
+}
+
+impl LayoutLoad {
+    /// Share of the messages that goes to the groups of a layout, percent.
+    #[must_use]
+    pub(crate) fn share_percent(&self) -> f64 {
+        f64::from(self.layout_share) / 1e4
+    }
+}
+
 impl LayoutOptions {
     /// Without a layout.
     pub(crate) const NONE: Self = Self {
         layout: None,
-        layout_share: 0,
-        layout_unwanted: None,
-        layout_common: None,
+        load: LayoutLoad {
+            layout_share: 0,
+            layout_unwanted: None,
+            layout_common: None,
+        },
     };
 
     /// The same, as arguments of a sender.
@@ -236,21 +334,21 @@ impl LayoutOptions {
         };
         vec![
             format!("--layout={}", layout.name()),
-            format!("--layout-share={}", f64::from(self.layout_share) / 1e4),
+            format!("--layout-share={}", self.load.share_percent()),
         ]
     }
 
     /// Of so many messages, those that go to the layout's groups.
     #[must_use]
     pub(crate) fn part_of(&self, messages: u64) -> u64 {
-        let share = u128::from(self.layout_share);
+        let share = u128::from(self.load.layout_share);
         (u128::from(messages) * share / u128::from(MILLION)) as u64
     }
 
     /// Those that go there beside so many that go to the common groups.
     #[must_use]
     pub(crate) fn beside(&self, common: u64) -> u64 {
-        let share = u128::from(self.layout_share);
+        let share = u128::from(self.load.layout_share);
         let rest = u128::from(MILLION).saturating_sub(share).max(1);
         (u128::from(common) * share / rest) as u64
     }
@@ -325,6 +423,31 @@ mod tests {
     }
 
     #[test]
+    fn several_layouts_are_compared_with_identical() {
+        let of = |words: &[&str]| {
+            let layout = words.iter().map(|word| word.parse().unwrap()).collect();
+            let load = LayoutOptions::NONE.load;
+            let layouts = LayoutAxis { layout, load }.layouts();
+            let names = layouts.iter().filter_map(|options| options.layout);
+            names.map(Layout::name).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[]), Vec::<String>::new());
+        assert_eq!(of(&["private"]), ["private"]);
+        assert_eq!(of(&["private", "private"]), ["private"]);
+        assert_eq!(of(&["zipf:2,9", "identical"]), ["identical", "zipf:2,9"]);
+        let all = [
+            "identical",
+            "private",
+            "extras:5,1000",
+            "zipf:5,1000",
+            "hierarchical",
+        ];
+        assert_eq!(of(&["all"]), all);
+        assert_eq!(of(&["extras:1,2", "all"]).len(), 6);
+        assert!("rings".parse::<LayoutChoice>().is_err());
+    }
+
+    #[test]
     fn a_seat_is_one_of_those_there_are() {
         let seat = Seat {
             receiver: 1,
@@ -380,9 +503,10 @@ mod tests {
     fn shares_are_of_all_messages() {
         let options = LayoutOptions {
             layout: Some(Layout::Private),
-            layout_share: 100_000,
-            layout_unwanted: None,
-            layout_common: None,
+            load: LayoutLoad {
+                layout_share: 100_000,
+                ..LayoutOptions::NONE.load
+            },
         };
         assert_eq!(options.part_of(1000), 100);
         assert_eq!(options.beside(900), 100);

@@ -15,6 +15,7 @@
 
 mod check;
 mod clock;
+mod compare;
 mod cpu_assignment;
 mod echo;
 mod host;
@@ -49,7 +50,7 @@ use qsm_console::output;
 use qsm_console::stop::Stop;
 use serde_json::json;
 
-use crate::layout::LayoutOptions;
+use crate::layout::{LayoutAxis, LayoutOptions};
 use crate::options::{LoadOptions, LocalOptions};
 use crate::trial::Trial;
 
@@ -66,6 +67,7 @@ const SHORT: Duration = Duration::from_secs(1);
     "qsm bench throughput --receivers 3 --raw      share of what the sockets reach alone"
     "qsm bench latency --rate 5000 --loss 1        percentiles, stages, repairs"
     "qsm bench --layout private --receivers 6      receivers with groups of their own"
+    "qsm bench --layout all --receivers 6          each layout beside identical"
     "qsm bench receive                             between hosts: on each receiving one, then"
     "qsm bench send --receivers 2                  on the sending one"
 ))]
@@ -75,7 +77,7 @@ pub struct BenchArgs {
     command: Option<BenchCommand>,
     /// What receivers have besides; then a short run of throughput alone.
     #[command(flatten)]
-    layout: LayoutOptions,
+    layout: LayoutAxis,
     /// Where a short run of both goes.
     #[command(flatten)]
     local: LocalOptions,
@@ -117,7 +119,7 @@ impl BenchArgs {
 /// Something was not delivered as it was sent, or could not be run at all.
 pub fn run(args: &BenchArgs) -> Result<(), Failure> {
     match &args.command {
-        Some(BenchCommand::Throughput(args)) => throughput::run(args),
+        Some(BenchCommand::Throughput(args)) => throughput(args),
         Some(BenchCommand::Latency(args)) => latency::run(args),
         Some(BenchCommand::Ping(args)) => latency::ping(args),
         Some(BenchCommand::Send(args)) => send::run(args),
@@ -127,12 +129,21 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
             "--plot is for one benchmark",
             "give it to `qsm bench throughput` or `qsm bench latency`",
         )),
-        None if args.layout.layout.is_some() => throughput::run(&throughput::ThroughputArgs {
+        None if !args.layout.layouts().is_empty() => throughput(&throughput::ThroughputArgs {
             load: short(1000),
-            layout: args.layout,
+            layout: args.layout.clone(),
             local: args.local.clone(),
         }),
         None => both(&args.local),
+    }
+}
+
+/// One layout by itself, or several beside each other.
+fn throughput(args: &throughput::ThroughputArgs) -> Result<(), Failure> {
+    let layouts = args.layout.layouts();
+    match layouts.len() {
+        0 | 1 => throughput::run(args),
+        _ => compare::run(args, &layouts),
     }
 }
 

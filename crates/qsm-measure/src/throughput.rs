@@ -10,7 +10,7 @@ use qsm_console::stop::Stop;
 use qsm_console::table::{Align, Table};
 use serde_json::{Value, json};
 
-use crate::layout::{Layout, LayoutOptions};
+use crate::layout::{Layout, LayoutAxis, LayoutOptions};
 use crate::options::{LoadOptions, LocalOptions};
 use crate::plot;
 use crate::report::{Received, Sent};
@@ -25,6 +25,7 @@ use crate::trial::{Blast, Caught, Outcome, Trial};
     "qsm bench throughput --receivers 3 --raw      as a share of what the sockets reach alone"
     "qsm bench throughput --payload 100 --groups 10000 --loss 1"
     "qsm bench throughput --layout extras:5,1000 --receivers 6    with odd groups besides"
+    "qsm bench throughput --layout all --receivers 16 --loss 1    each layout beside identical"
     "qsm bench throughput --groups 100 --cores 4   four core threads in each process"
     "qsm bench throughput --lab --receivers 4 --json --plot rates.svg"
 ))]
@@ -34,7 +35,7 @@ pub(crate) struct ThroughputArgs {
     pub(crate) load: LoadOptions,
     /// What receivers have besides.
     #[command(flatten)]
-    pub(crate) layout: LayoutOptions,
+    pub(crate) layout: LayoutAxis,
     /// By whom, to whom and where.
     #[command(flatten)]
     pub(crate) local: LocalOptions,
@@ -57,25 +58,27 @@ struct Raw {
 }
 
 /// All runs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Throughput {
     runs: Vec<Run>,
 }
 
-/// Runs the command.
+/// Runs the command for one layout, or for none.
 ///
 /// # Errors
 /// A run fails, or the results cannot be written.
 pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     args.load.check(false)?;
     let _exporter = args.local.serve_metrics()?;
+    let layout = args.layout.layouts().first().copied();
+    let layout = layout.unwrap_or(LayoutOptions::NONE);
     let stop = Stop::on_signals()?;
-    let throughput = measure(&args.load, &args.layout, &args.local, &stop)?;
+    let throughput = measure(&args.load, &layout, &args.local, &stop)?;
     if let Some(path) = &args.local.plot {
         plot::write(path, &plot::bars(&throughput.bars())?)?;
     }
     if args.local.json {
-        return show::print_json(&throughput.json(&args.load, &args.layout, &args.local));
+        return show::print_json(&throughput.json(&args.load, &layout, &args.local));
     }
     let header = header(args);
     output::write(header + &throughput.text())
@@ -122,7 +125,9 @@ fn slowest(caught: &[Caught]) -> f64 {
     rates.fold(f64::INFINITY, f64::min)
 }
 
-fn header(args: &ThroughputArgs) -> String {
+/// What is measured, for people.
+#[must_use]
+pub(crate) fn header(args: &ThroughputArgs) -> String {
     let (load, local) = (&args.load, &args.local);
     let lasts = match (load.messages, load.lasts()) {
         (Some(messages), _) => format!("{} messages from each sender", figures::count(messages)),
@@ -143,12 +148,19 @@ fn header(args: &ThroughputArgs) -> String {
 }
 
 /// What receivers have besides, for headers.
-fn layout(layout: &LayoutOptions) -> String {
-    let share = f64::from(layout.layout_share) / 1e4;
-    layout.layout.map_or_else(String::new, |layout| {
-        let name = layout.name();
-        format!(" and layout {name} with {share} % of the messages")
-    })
+fn layout(axis: &LayoutAxis) -> String {
+    let share = axis.share_percent();
+    let layouts = axis.layouts();
+    let names = layouts.iter().filter_map(|options| options.layout);
+    let names: Vec<String> = names.map(Layout::name).collect();
+    match &names[..] {
+        [] => String::new(),
+        [name] => format!(" and layout {name} with {share} % of the messages"),
+        several => format!(
+            " and {} layouts with {share} % of the messages",
+            several.len()
+        ),
+    }
 }
 
 /// Where it runs, for headers.
@@ -272,7 +284,42 @@ impl Run {
     }
 }
 
+/// How the messages of a layout went.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LayoutFigures {
+    /// Data packets per message, without repairs.
+    pub(crate) packets_per_message: Option<Spread>,
+    /// Regions with an address of their own.
+    pub(crate) regions: Option<Spread>,
+    /// Regions of one receiver's odd groups.
+    pub(crate) private_regions: Option<Spread>,
+    /// Of the repaired packets, those that receivers repaired.
+    pub(crate) by_receivers: Option<Spread>,
+}
+
 impl Throughput {
+    /// Adds a run.
+    pub(crate) fn add(&mut self, outcome: Outcome) {
+        self.runs.push(Run { outcome, raw: None });
+    }
+
+    /// Messages per second to all groups together, of each run.
+    #[must_use]
+    pub(crate) fn sent_per_second(&self) -> Vec<f64> {
+        self.runs.iter().map(Run::sent_per_second).collect()
+    }
+
+    /// How the messages went.
+    #[must_use]
+    pub(crate) fn layout_figures(&self) -> LayoutFigures {
+        LayoutFigures {
+            packets_per_message: self.spread(|run| Some(run.packets_per_message())),
+            regions: self.spread(|run| Some(run.regions())),
+            private_regions: self.spread(|run| Some(run.private_regions())),
+            by_receivers: self.spread(Run::by_receivers),
+        }
+    }
+
     fn spread(&self, of: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.runs.iter().filter_map(of))
     }
@@ -360,21 +407,18 @@ impl Throughput {
 
     /// By how many packets and regions, and who repaired.
     fn ways(&self) -> Vec<Row> {
+        let figures = self.layout_figures();
         vec![
             (
                 "data packets per message, without repairs",
-                self.spread(|run| Some(run.packets_per_message())),
+                figures.packets_per_message,
                 |number| format!("{number:.3}"),
             ),
-            ("regions", self.spread(|run| Some(run.regions())), whole),
-            (
-                "private regions",
-                self.spread(|run| Some(run.private_regions())),
-                whole,
-            ),
+            ("regions", figures.regions, whole),
+            ("private regions", figures.private_regions, whole),
             (
                 "share of the repairs by receivers",
-                self.spread(Run::by_receivers),
+                figures.by_receivers,
                 |share| format!("{:.1} %", share * 100.0),
             ),
         ]
@@ -390,16 +434,23 @@ impl Throughput {
     ) -> Value {
         let mut options = options(load, local);
         options["layout"] = json!(layout.layout.map(Layout::name));
-        options["layout_share_percent"] =
-            json!(layout.layout.map(|_| f64::from(layout.layout_share) / 1e4));
+        options["layout_share_percent"] = json!(layout.layout.map(|_| layout.load.share_percent()));
+        let mut results = self.results();
+        results["benchmark"] = json!("throughput");
+        results["options"] = options;
+        results
+    }
+
+    /// What the runs gave, for programs.
+    #[must_use]
+    pub(crate) fn results(&self) -> Value {
+        let figures = self.layout_figures();
         json!({
-            "benchmark": "throughput",
-            "options": options,
             "messages_sent_per_second": self.spread(|run| Some(run.sent_per_second())),
-            "packets_per_message": self.spread(|run| Some(run.packets_per_message())),
-            "regions": self.spread(|run| Some(run.regions())),
-            "private_regions": self.spread(|run| Some(run.private_regions())),
-            "share_of_repairs_by_receivers": self.spread(Run::by_receivers),
+            "packets_per_message": figures.packets_per_message,
+            "regions": figures.regions,
+            "private_regions": figures.private_regions,
+            "share_of_repairs_by_receivers": figures.by_receivers,
             "messages_per_second": self.spread(|run| Some(run.messages_per_second())),
             "megabytes_per_second": self.spread(|run| Some(run.bytes_per_second() / 1e6)),
             "sender_cpu_seconds_per_million": self.spread(|run| Some(run.sender_cpu())),

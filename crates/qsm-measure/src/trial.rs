@@ -23,8 +23,9 @@ use crate::report::{BenchReport, Received, Sent};
 /// Time between two looks at signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Time for everything beside sending in one run.
+/// Time for everything beside sending in one run, and of it for each process.
 const OVERHEAD: Duration = Duration::from_secs(90);
+const OVERHEAD_EACH: Duration = Duration::from_secs(3);
 
 /// The membership service plans so often where there is a layout.
 const PLAN_EVERY: Duration = Duration::from_secs(1);
@@ -264,6 +265,7 @@ impl<'a> TrialProcesses<'a> {
             let messages = trial.load.messages.unwrap_or_default() as f64;
             Duration::from_secs_f64((messages / f64::from(trial.rate.unwrap_or(1000))).min(1e9))
         });
+        let processes = u32::from(trial.local.senders) + u32::from(trial.local.receivers);
         let mut group = ProcessGroup::new(!trial.local.lab, trial.local.family())?;
         if let Some(gathering) = trial.local.gathering() {
             group.gather(gathering);
@@ -271,7 +273,7 @@ impl<'a> TrialProcesses<'a> {
         Ok(Self {
             group,
             stop,
-            deadline: Instant::now() + lasts + OVERHEAD,
+            deadline: Instant::now() + lasts + OVERHEAD + OVERHEAD_EACH * processes,
             heard: VecDeque::new(),
             errors: VecDeque::new(),
             done: Vec::new(),
@@ -289,9 +291,9 @@ impl<'a> TrialProcesses<'a> {
         if layout.layout.is_some() {
             // Senders wait for its plan.
             words.push(format!("--plan-every={}", PLAN_EVERY.as_secs()));
-            let unwanted = layout.layout_unwanted.map(|ppm| f64::from(ppm) / 1e4);
+            let unwanted = layout.load.layout_unwanted.map(|ppm| f64::from(ppm) / 1e4);
             words.extend(unwanted.map(|percent| format!("--plan-unwanted={percent}")));
-            let common = layout.layout_common;
+            let common = layout.load.layout_common;
             words.extend(common.map(|packets| format!("--plan-common={packets}")));
         }
         let service = self.start("gms", words)?;

@@ -142,14 +142,13 @@ impl Model<'_> {
     /// One message to all of `size` nodes, of which `count` want it.
     #[inline]
     pub(crate) fn channel(&self, size: u64, count: u64) -> u64 {
-        let costs = &self.settings.costs;
-        u64::from(costs.packet) + u64::from(costs.unwanted) * (size - count)
+        self.settings.costs.channel(size, count)
     }
 
     /// One message as copies to `count` nodes.
     #[inline]
     pub(crate) fn copies(&self, count: u64) -> u64 {
-        u64::from(self.settings.costs.copy) * count
+        self.settings.costs.copies(count)
     }
 
     /// One message to a region: by its channel or, where that costs less, as copies.

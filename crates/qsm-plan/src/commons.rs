@@ -42,6 +42,28 @@ impl Spread {
     }
 }
 
+/// Packets that a common region saves, and those that it costs, both in 1000 seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CommonSaving {
+    /// Of messages to its groups.
+    pub saved: u64,
+    /// Of its tokens.
+    pub spent: u64,
+}
+
+impl CommonSaving {
+    /// A region of so many nodes instead of several, for groups of which these are the messages in 1000
+    /// seconds.
+    #[must_use]
+    pub fn new(rates: impl IntoIterator<Item = u32>, regions: u32, nodes: u64) -> Self {
+        let messages: u64 = rates.into_iter().map(u64::from).sum();
+        Self {
+            saved: messages.saturating_mul(u64::from(regions.saturating_sub(1))),
+            spent: nodes.saturating_mul(u64::from(COST_SECONDS / TOKEN_SECONDS)),
+        }
+    }
+}
+
 impl CommonSets {
     /// Nothing is noted yet; these sets, each ascending, were chosen before.
     #[must_use]
@@ -126,8 +148,8 @@ impl CommonSets {
 
 /// CPU time that is saved if a set is carried by a region of its own.
 fn saved(set: &[GroupId], spread: Spread, model: &Model<'_>) -> Cost {
-    let packets = Cost::from(spread.nodes) * Cost::from(COST_SECONDS / TOKEN_SECONDS);
-    let tokens = packets * Cost::from(model.settings.costs.packet);
+    let tokens = CommonSaving::new([], spread.regions, spread.nodes).spent;
+    let tokens = Cost::from(tokens) * Cost::from(model.settings.costs.packet);
     packets_of(set, spread, model) - tokens
 }
 

@@ -80,7 +80,7 @@ mod tree;
 mod work;
 
 pub use cluster::Cost;
-pub use commons::CommonSets;
+pub use commons::{CommonSaving, CommonSets};
 pub use hints::{GroupPace, HintError, Hints, Lifetime, Names, Paced, Pin};
 pub use moves::Move;
 pub use named::{HintList, NodeHint, ServiceHints};

@@ -16,6 +16,22 @@ pub struct Costs {
     pub relocation: u32,
 }
 
+impl Costs {
+    /// One message to all of `size` nodes, of which `count` want it: CPU time, nanoseconds.
+    #[inline]
+    #[must_use]
+    pub fn channel(&self, size: u64, count: u64) -> u64 {
+        u64::from(self.packet) + u64::from(self.unwanted) * size.saturating_sub(count)
+    }
+
+    /// One message as copies to `count` nodes: CPU time, nanoseconds.
+    #[inline]
+    #[must_use]
+    pub fn copies(&self, count: u64) -> u64 {
+        u64::from(self.copy) * count
+    }
+}
+
 impl Default for Costs {
     fn default() -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Looking without joining: asks a membership service for one of its lists, part by part
-//! (R-MEM-18).
+//! Looking without joining: asks a membership service for one of its lists, part by part, or why a
+//! group's messages go where they go (R-MEM-18).
 //!
 //! ```text
 //!              no service known             first part            last part
@@ -8,6 +8,8 @@
 //!                              └──────────────────┘ at most 8 times
 //! ```
 //!
+//! The answer about a group is one packet: `GroupQuery`, `GroupReply`.
+//!
 //! The asker is no node: the service keeps nothing of it. Like the endpoint this does no I/O; the
 //! caller gives up when it has waited long enough.
 
@@ -15,10 +17,10 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use qsm_wire::membership::{AnswerRows, QueryKind};
+use qsm_wire::membership::{AnswerRows, GroupAnswer, QueryKind};
 use qsm_wire::{
-    Body, Header, HeaderTemplate, Incarnation, Kind, LIST_BYTES_MAX, ListQuery, ListReply, NodeId,
-    Origin, Packet,
+    Body, GroupQuery, GroupReply, Header, HeaderTemplate, Incarnation, Kind, LIST_BYTES_MAX,
+    ListQuery, ListReply, NodeId, Origin, Packet,
 };
 
 use crate::{Destination, Instant, Outbox, Random, Reason, Seed, Transmit};
@@ -39,13 +41,31 @@ const VERSIONS_MAX: u32 = 8;
 /// is looked for.
 const PATIENCE: u32 = 3;
 
+/// A question to a membership service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnquiryQuestion {
+    /// What is in this list?
+    List(QueryKind),
+    /// Why do the messages of the group of this name go where they go?
+    Group(String),
+}
+
+/// Its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnquiryAnswer {
+    /// The rows of the list.
+    Rows(AnswerRows),
+    /// The service's account of the group.
+    Group(Box<GroupAnswer>),
+}
+
 /// A question, and whom to ask it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct EnquiryConfig {
     /// Number of the cluster, as in headers.
     pub cluster: u32,
-    /// The list.
-    pub list: QueryKind,
+    /// The question.
+    pub question: EnquiryQuestion,
     /// Where the service is; `None`: it is looked for at `discovery`.
     pub service: Option<SocketAddr>,
     /// Where services are looked for.
@@ -54,7 +74,7 @@ pub struct EnquiryConfig {
     pub datagram_bytes: usize,
 }
 
-/// Reason for which a list does not come although a service answers.
+/// Reason for which an answer does not come although a service answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EnquiryError {
@@ -63,7 +83,7 @@ pub enum EnquiryError {
         /// Versions that were begun with.
         versions: u32,
     },
-    /// The answer cannot be read as rows.
+    /// The answer cannot be read.
     Malformed,
     /// The list is too long.
     TooLong {
@@ -83,7 +103,7 @@ impl core::fmt::Display for EnquiryError {
                  nodes come and go"
             ),
             Self::Malformed => f.write_str(
-                "the membership service's list cannot be read; is it of the same version?",
+                "the membership service's answer cannot be read; is it of the same version?",
             ),
             Self::TooLong { bytes, max } => write!(
                 f,
@@ -166,7 +186,7 @@ impl Collection {
     }
 }
 
-/// Asks for one list; see the module.
+/// Asks one question; see the module.
 #[derive(Debug)]
 pub struct Enquiry {
     config: EnquiryConfig,
@@ -184,7 +204,7 @@ pub struct Enquiry {
     pause: Duration,
     random: Random,
     outbox: Outbox,
-    outcome: Option<Result<AnswerRows, EnquiryError>>,
+    outcome: Option<Result<EnquiryAnswer, EnquiryError>>,
     now: Instant,
 }
 
@@ -229,6 +249,7 @@ impl Enquiry {
                 self.go_on(now);
             }
             Body::ListReply(reply) => self.take(now, packet.header.origin, &reply),
+            Body::GroupReply(reply) => self.take_answer(&reply),
             _ => {}
         }
     }
@@ -272,8 +293,8 @@ impl Enquiry {
         self.outbox.pop()
     }
 
-    /// The rows, or why there will be none, once.
-    pub fn poll_outcome(&mut self) -> Option<Result<AnswerRows, EnquiryError>> {
+    /// The answer, or why there will be none, once.
+    pub fn poll_outcome(&mut self) -> Option<Result<EnquiryAnswer, EnquiryError>> {
         self.outcome.take()
     }
 
@@ -306,7 +327,8 @@ impl Enquiry {
     }
 
     fn take(&mut self, now: Instant, from: Origin, reply: &ListReply<'_>) {
-        if reply.nonce != self.nonce || reply.list != self.config.list {
+        let list = reply.list;
+        if reply.nonce != self.nonce || self.config.question != EnquiryQuestion::List(list) {
             return;
         }
         if usize::try_from(reply.total).is_ok_and(|total| total > LIST_BYTES_MAX) {
@@ -328,12 +350,22 @@ impl Enquiry {
             return;
         }
         if collection.missing == 0 {
-            let rows = AnswerRows::decode_list(self.config.list, &collection.bytes);
+            let rows = AnswerRows::decode_list(list, &collection.bytes);
+            let rows = rows.map(EnquiryAnswer::Rows);
             self.end(rows.map_err(|_| EnquiryError::Malformed));
             return;
         }
         self.go_on(now);
         self.fill_window();
+    }
+
+    fn take_answer(&mut self, reply: &GroupReply<'_>) {
+        let asked = matches!(self.config.question, EnquiryQuestion::Group(_));
+        if asked && reply.nonce == self.nonce {
+            let answer = GroupAnswer::decode(reply.answer);
+            let answer = answer.map(|answer| EnquiryAnswer::Group(Box::new(answer)));
+            self.end(answer.map_err(|_| EnquiryError::Malformed));
+        }
     }
 
     /// Begins with the version of this reply. False: it is no first part, or there were too many.
@@ -367,22 +399,36 @@ impl Enquiry {
     fn ask(&mut self, service: SocketAddr, part: usize) {
         let collection = self.collection.as_ref();
         let part_bytes = collection.map_or(0, |collection| collection.part_bytes);
-        let query = ListQuery {
-            nonce: self.nonce,
-            list: self.config.list,
-            version: collection.map_or(0, |collection| collection.version),
-            // Within the limit of a list.
-            offset: u32::try_from(part * part_bytes).unwrap_or(u32::MAX),
-            padding: ListQuery::padding_for(self.config.datagram_bytes),
-        };
-        let header = self.header;
-        let to = Destination::Node(service);
-        self.outbox.push(Reason::Membership, to, |out| {
-            query.encode(&header, out);
-        });
+        let (header, to) = (self.header, Destination::Node(service));
+        let (nonce, datagram_bytes) = (self.nonce, self.config.datagram_bytes);
+        match &self.config.question {
+            EnquiryQuestion::List(list) => {
+                let query = ListQuery {
+                    nonce,
+                    list: *list,
+                    version: collection.map_or(0, |collection| collection.version),
+                    // Within the limit of a list.
+                    offset: u32::try_from(part * part_bytes).unwrap_or(u32::MAX),
+                    padding: ListQuery::padding_for(datagram_bytes),
+                };
+                self.outbox.push(Reason::Membership, to, |out| {
+                    query.encode(&header, out);
+                });
+            }
+            EnquiryQuestion::Group(name) => {
+                let query = GroupQuery {
+                    nonce,
+                    name,
+                    padding: GroupQuery::padding_for(name, datagram_bytes),
+                };
+                self.outbox.push(Reason::Membership, to, |out| {
+                    query.encode(&header, out);
+                });
+            }
+        }
     }
 
-    fn end(&mut self, outcome: Result<AnswerRows, EnquiryError>) {
+    fn end(&mut self, outcome: Result<EnquiryAnswer, EnquiryError>) {
         self.outcome = Some(outcome);
         self.collection = None;
         self.ask_at = None;

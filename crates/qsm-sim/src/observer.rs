@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use qsm_proto::enquiry::{Enquiry, EnquiryConfig};
+use qsm_proto::enquiry::{Enquiry, EnquiryAnswer, EnquiryConfig, EnquiryQuestion};
 use qsm_proto::{Config, Event, Instant, Random, Seed, Transmit};
 use qsm_wire::membership::{AnswerRows, QueryKind};
 
@@ -126,7 +126,7 @@ impl Observer {
         };
         let config = EnquiryConfig {
             cluster: self.config.cluster_number(),
-            list: self.list,
+            question: EnquiryQuestion::List(self.list),
             service: self.config.service,
             discovery: self.config.discovery,
             datagram_bytes: self.config.datagram_bytes,
@@ -141,8 +141,8 @@ impl Observer {
             return;
         };
         match outcome {
-            Ok(rows) => self.looked.take(&rows),
-            Err(_) => self.looked.failed += 1,
+            Ok(EnquiryAnswer::Rows(rows)) => self.looked.take(&rows),
+            Ok(EnquiryAnswer::Group(_)) | Err(_) => self.looked.failed += 1,
         }
         self.enquiry = None;
         self.due = now.after(PAUSE);

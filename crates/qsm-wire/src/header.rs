@@ -1,8 +1,8 @@
 use crate::raw::Reader;
 use crate::{
-    Absent, Ack, Beacon, CatchUp, Data, DecodeError, Frame, Heard, Heartbeat, ListQuery, ListReply,
-    Marks, Numbers, NumbersQuery, Origin, Probe, Reach, ReachReply, Request, Reset, StreamQuery,
-    Summary, Token, TokenAck,
+    Absent, Ack, Beacon, CatchUp, Data, DecodeError, Frame, GroupQuery, GroupReply, Heard,
+    Heartbeat, ListQuery, ListReply, Marks, Numbers, NumbersQuery, Origin, Probe, Reach,
+    ReachReply, Request, Reset, StreamQuery, Summary, Token, TokenAck,
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
@@ -104,6 +104,10 @@ kinds! {
     ListQuery = 23,
     /// A part of the list.
     ListReply = 24,
+    /// Why do this group's messages go where they go? From anybody.
+    GroupQuery = 25,
+    /// The membership service's answer.
+    GroupReply = 26,
 }
 
 /// How a packet came to its present receiver. The only byte that may change on the way; it is
@@ -316,6 +320,8 @@ pub enum Body<'a> {
     Numbers(Numbers<'a>),
     ListQuery(ListQuery),
     ListReply(ListReply<'a>),
+    GroupQuery(GroupQuery<'a>),
+    GroupReply(GroupReply<'a>),
 }
 
 impl<'a> Body<'a> {
@@ -347,6 +353,8 @@ impl<'a> Body<'a> {
             Kind::Numbers => Body::Numbers(Numbers::read(r)?),
             Kind::ListQuery => Body::ListQuery(ListQuery::read(r)?),
             Kind::ListReply => Body::ListReply(ListReply::read(r)?),
+            Kind::GroupQuery => Body::GroupQuery(GroupQuery::read(r)?),
+            Kind::GroupReply => Body::GroupReply(GroupReply::read(r)?),
         })
     }
 }

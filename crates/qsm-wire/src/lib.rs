@@ -70,7 +70,8 @@ pub use random::{Random, Seed, mix};
 pub use range::{Ranges, SeqRange};
 pub use repair::{Absent, AbsentCause, GroupNumbers, Numbers, NumbersQuery, Request, RequestHead};
 pub use session::{
-    Frame, FrameHead, Heard, LIST_AMPLIFICATION_MAX, LIST_BYTES_MAX, ListQuery, ListReply, Reset,
+    Frame, FrameHead, GroupQuery, GroupReply, Heard, LIST_AMPLIFICATION_MAX, LIST_BYTES_MAX,
+    ListQuery, ListReply, Reset,
 };
 pub use status::{
     Ack, Beacon, CatchUp, Hearing, Heartbeat, Opening, Probe, Reach, ReachReply, StreamQuery,

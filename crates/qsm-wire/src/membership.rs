@@ -7,12 +7,16 @@
 //! Requests and answers share a number. What changes for a node comes as [`Update`]s, in batches.
 
 mod answer;
+mod decision;
 mod field;
 mod member;
 mod request;
 mod update;
 
 pub use self::answer::{Answer, AnswerRows, FromService, GroupRow, NodeRow, RegionKind, RegionRow};
+pub use self::decision::{
+    GroupAnswer, GroupDecision, GroupWay, NearRegion, PlanLimits, RegionDecision, RegionHints,
+};
 pub use self::member::{AwayReason, Member, Sender};
 pub use self::request::{
     About, GroupRate, GroupRates, GroupReport, Hello, QueryKind, Rates, RegionReport, Role, Strain,

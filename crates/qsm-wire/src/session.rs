@@ -1,5 +1,5 @@
-use crate::membership::QueryKind;
-use crate::raw::Reader;
+use crate::membership::{GROUP_NAME_BYTES_MAX, QueryKind};
+use crate::raw::{Reader, put_text};
 use crate::{DecodeError, Header, Kind, TAIL_BYTES};
 
 /// The numbers of a session frame.
@@ -249,5 +249,112 @@ impl<'a> ListReply<'a> {
         out.extend_from_slice(&self.total.to_le_bytes());
         out.extend_from_slice(&self.offset.to_le_bytes());
         out.extend_from_slice(self.content);
+    }
+}
+
+/// Asks a membership service why a group's messages go where they go. The asker need not be a node, and
+/// is none by asking.
+///
+/// ```text
+/// 24       32
+/// +--------+------+-----------
+/// | nonce  | name | zeros ...
+/// +--------+------+-----------
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupQuery<'a> {
+    /// Ties the reply to the question.
+    pub nonce: u64,
+    /// The group's name, 1 to [`GROUP_NAME_BYTES_MAX`] bytes.
+    pub name: &'a str,
+    /// Zeros at the end, which make room for the reply.
+    pub padding: u16,
+}
+
+impl<'a> GroupQuery<'a> {
+    /// Header, nonce, and the length of the name.
+    pub const BYTES: usize = 34;
+
+    /// The padding with which a reply may fill a datagram of this length.
+    #[must_use]
+    pub fn padding_for(name: &str, datagram_bytes: usize) -> u16 {
+        let full = datagram_bytes.saturating_sub(TAIL_BYTES);
+        let padding = full
+            .div_ceil(LIST_AMPLIFICATION_MAX)
+            .saturating_sub(Self::BYTES + name.len());
+        // Datagrams are shorter.
+        u16::try_from(padding).unwrap_or(u16::MAX)
+    }
+
+    /// Its length as a datagram.
+    #[must_use]
+    pub fn datagram_bytes(&self) -> usize {
+        Self::BYTES + self.name.len() + usize::from(self.padding)
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let (nonce, name) = (reader.u64()?, reader.text()?);
+        let padding = reader.bytes(reader.rest().len())?;
+        let named = (1..=GROUP_NAME_BYTES_MAX).contains(&name.len());
+        if !named || padding.iter().any(|byte| *byte != 0) {
+            return Err(DecodeError::BadValue);
+        }
+        let padding = u16::try_from(padding.len()).map_err(|_| DecodeError::BadLength)?;
+        Ok(Self {
+            nonce,
+            name,
+            padding,
+        })
+    }
+
+    /// Appends the packet.
+    pub fn encode(&self, header: &Header, out: &mut Vec<u8>) {
+        header.encode(Kind::GroupQuery, out);
+        out.extend_from_slice(&self.nonce.to_le_bytes());
+        put_text(out, self.name);
+        out.resize(out.len() + usize::from(self.padding), 0);
+    }
+}
+
+/// The answer to a [`GroupQuery`], in one packet.
+///
+/// ```text
+/// 24       32
+/// +--------+------------
+/// | nonce  | answer ...
+/// +--------+------------
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupReply<'a> {
+    /// Of the question.
+    pub nonce: u64,
+    /// The answer, for [`GroupAnswer::decode`](crate::membership::GroupAnswer::decode).
+    pub answer: &'a [u8],
+}
+
+impl<'a> GroupReply<'a> {
+    /// Header and nonce.
+    pub const BYTES: usize = 32;
+
+    /// Bytes that the answer to this question may have, in datagrams of this length.
+    #[must_use]
+    pub fn room(query: &GroupQuery<'_>, datagram_bytes: usize) -> usize {
+        let full = datagram_bytes.saturating_sub(TAIL_BYTES);
+        full.min(LIST_AMPLIFICATION_MAX * query.datagram_bytes())
+            .saturating_sub(Self::BYTES)
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            nonce: reader.u64()?,
+            answer: reader.bytes(reader.rest().len())?,
+        })
+    }
+
+    /// Appends the packet.
+    pub fn encode(&self, header: &Header, out: &mut Vec<u8>) {
+        header.encode(Kind::GroupReply, out);
+        out.extend_from_slice(&self.nonce.to_le_bytes());
+        out.extend_from_slice(self.answer);
     }
 }

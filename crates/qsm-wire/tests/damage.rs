@@ -3,7 +3,7 @@
 
 mod support;
 
-use qsm_wire::membership::{FromService, ToService};
+use qsm_wire::membership::{FromService, GroupAnswer, ToService};
 use qsm_wire::{DecodeError, HEADER_BYTES, Kind, ListQuery, Packet, VERSION};
 use support::dice::Dice;
 use support::{Owned, check_datagram, draw, message};
@@ -65,6 +65,28 @@ fn is_part(part: &Owned, whole: &Owned) -> bool {
         (Owned::ListReply(a, part), Owned::ListReply(b, whole)) => {
             a == b && whole.starts_with(part)
         }
+        (
+            Owned::GroupQuery {
+                nonce,
+                name,
+                padding,
+            },
+            Owned::GroupQuery {
+                nonce: same,
+                name: named,
+                padding: most,
+            },
+        ) => (nonce, name) == (same, named) && padding <= most,
+        (
+            Owned::GroupReply {
+                nonce,
+                answer: part,
+            },
+            Owned::GroupReply {
+                nonce: same,
+                answer: whole,
+            },
+        ) => nonce == same && whole.starts_with(part),
         (Owned::Token { marks, .. }, whole) if marks.iter().all(Vec::is_empty) => {
             *part == unmarked(whole)
         }
@@ -98,6 +120,14 @@ fn every_truncation_of_every_membership_message_is_rejected() {
             );
         }
         bytes.clear();
+        message::group_answer(&mut dice).encode(&mut bytes);
+        for length in 0..bytes.len() {
+            assert!(
+                GroupAnswer::decode(&bytes[..length]).is_err(),
+                "seed {seed}, {length} bytes"
+            );
+        }
+        bytes.clear();
         let variant = dice.below(message::FROM_SERVICE);
         message::from_service(&mut dice, variant).encode(&mut bytes);
         for length in 0..bytes.len() {
@@ -118,10 +148,12 @@ fn what_is_appended_is_rejected_where_the_length_is_known() {
         bytes.push(1);
         let verdict = Packet::decode(&bytes).map(|packet| Owned::of(&packet));
         match kind {
-            Kind::Session => assert!(verdict.is_ok()),
+            Kind::Session | Kind::GroupReply => assert!(verdict.is_ok()),
             Kind::Data => assert_eq!(verdict, Err(DecodeError::Truncated)),
             // Padding is zeros; a part may be longer, up to the end of its list.
-            Kind::ListQuery => assert_eq!(verdict, Err(DecodeError::BadValue)),
+            Kind::ListQuery | Kind::GroupQuery => {
+                assert_eq!(verdict, Err(DecodeError::BadValue));
+            }
             Kind::ListReply => assert!(matches!(verdict, Ok(_) | Err(DecodeError::BadValue))),
             // What follows may be a list of marks.
             Kind::Token | Kind::Ack => assert!(matches!(

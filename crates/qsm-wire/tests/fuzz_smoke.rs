@@ -51,6 +51,19 @@ fn mutated_messages_from_the_service_are_rejected_or_reencode_equal() {
     assert_both(accepted);
 }
 
+#[test]
+fn mutated_answers_on_a_group_are_rejected_or_reencode_equal() {
+    let mut dice = Dice(0x5eed_0004);
+    let mut accepted = 0;
+    for _ in 0..ROUNDS {
+        let mut bytes = Vec::new();
+        message::group_answer(&mut dice).encode(&mut bytes);
+        dice.mutate(&mut bytes);
+        accepted += usize::from(message::check_group_answer(&bytes).is_some());
+    }
+    assert_both(accepted);
+}
+
 /// The mutations would test nothing if all, or none, of them got past the decoder.
 fn assert_both(accepted: usize) {
     assert!(accepted > ROUNDS / 20, "{accepted} of {ROUNDS} accepted");

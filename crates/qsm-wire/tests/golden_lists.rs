@@ -4,10 +4,11 @@
 mod support;
 
 use qsm_wire::membership::{
-    About, FromService, GroupRate, GroupRates, QueryKind, Rates, ToService,
+    About, FromService, GroupAnswer, GroupDecision, GroupRate, GroupRates, GroupWay, NearRegion,
+    PlanLimits, QueryKind, Rates, RegionDecision, RegionHints, RegionKind, ToService,
 };
 use qsm_wire::{
-    GroupId, Header, Hop, Incarnation, Kind, ListQuery, ListReply, NodeId, Origin, Packet,
+    GroupId, Header, Hop, Incarnation, Kind, ListQuery, ListReply, NodeId, Origin, Packet, RegionId,
 };
 use support::Owned;
 use support::listed::{assert_listed, listed};
@@ -80,6 +81,98 @@ fn questions_for_lists_and_their_parts() {
         let reply = Owned::ListReply(head, vec![7, 8, 9]);
         let fields = format!("0102030405060708 {byte} 0900000000000000 7b050000 78050000 070809");
         assert_packet("18", &reply, &fields);
+    }
+}
+
+fn decision() -> GroupDecision {
+    let ways = vec![
+        GroupWay::Exact {
+            packets: 2,
+            cost_ns: 5,
+        },
+        GroupWay::Copies {
+            packets: 3,
+            cost_ns: 6,
+        },
+        GroupWay::Common {
+            packets: 1,
+            cost_ns: 7,
+            groups: 8,
+            saved: 9,
+            spent: 10,
+        },
+        GroupWay::Merged {
+            packets: 1,
+            cost_ns: 11,
+            unwanted_ppm: 12,
+        },
+    ];
+    let region = RegionDecision {
+        region: RegionId(4),
+        kind: RegionKind::Merged,
+        members: 3,
+        receivers: 2,
+        groups: 6,
+        unwanted_ppm: 7,
+        hints: RegionHints {
+            domain: Some("red".to_owned()),
+            compartment: 1,
+            together: true,
+        },
+        nearest: Some(NearRegion {
+            region: RegionId(5),
+            unwanted_ppm: 8,
+        }),
+    };
+    GroupDecision {
+        group: GroupId(7),
+        receivers: 3,
+        publishers: 1,
+        packets: 2,
+        cost_ns: 13,
+        rate: Some(2500),
+        limits: Some(PlanLimits {
+            unwanted_ppm: 9,
+            common: Some(10),
+        }),
+        pin: Some("fast".to_owned()),
+        regions: vec![region],
+        left_out: 1,
+        ways,
+    }
+}
+
+// Rule R-MEM-18.
+#[test]
+fn questions_about_a_group_and_their_answers() {
+    let (nonce, padding) = (0x0807_0605_0403_0201, 3);
+    let name = "news".to_owned();
+    let query = Owned::GroupQuery {
+        nonce,
+        name,
+        padding,
+    };
+    assert_packet("19", &query, "0102030405060708 0400 6e657773 000000");
+    let decision = Some(decision());
+    for (decision, fields) in [
+        (None, "00"),
+        (
+            decision,
+            "01 07000000 03000000 01000000 02000000 0d00000000000000 01 c4090000 \
+             01 09000000 01 0a000000 01 0400 66617374 \
+             01000000 04000000 03 03000000 02000000 06000000 07000000 \
+             01 0300 726564 01000000 01 01 05000000 08000000 01000000 \
+             04000000 01 02000000 0500000000000000 02 03000000 0600000000000000 \
+             03 01000000 0700000000000000 08000000 0900000000000000 0a00000000000000 \
+             04 01000000 0b00000000000000 0c000000",
+        ),
+    ] {
+        let mut answer = Vec::new();
+        let said = GroupAnswer { decision };
+        said.encode(&mut answer);
+        assert_eq!(GroupAnswer::decode(&answer), Ok(said));
+        let reply = Owned::GroupReply { nonce, answer };
+        assert_packet("1a", &reply, &format!("0102030405060708 {fields}"));
     }
 }
 

@@ -5,10 +5,10 @@ mod support;
 
 use qsm_wire::membership::{AnswerRows, GroupRow, QueryKind};
 use qsm_wire::{
-    Absent, AbsentCause, Chunk, DecodeError, GroupId, GroupNumbers, Header, Heartbeat, Kind,
-    ListQuery, ListReply, Marks, MemberIndex, Numbers, NumbersQuery, Opening, Packet, Part,
-    RegionId, Request, RequestHead, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token,
-    TokenHead, TokenWriter, ViewNumber,
+    Absent, AbsentCause, Chunk, DecodeError, GroupId, GroupNumbers, GroupQuery, GroupReply, Header,
+    Heartbeat, Kind, ListQuery, ListReply, Marks, MemberIndex, Numbers, NumbersQuery, Opening,
+    Packet, Part, RegionId, Request, RequestHead, SeqRange, SlotHead, StreamId, Summary,
+    SummarySlot, Token, TokenHead, TokenWriter, ViewNumber,
 };
 use qsm_wire::{Origin, Ranges, Slot};
 use support::dice::Dice;
@@ -402,6 +402,35 @@ fn a_part_lies_within_its_list_and_is_not_much_longer_than_the_question() {
     }
     bytes.push(1);
     assert!(Packet::decode(&bytes).is_err(), "padding is zeros");
+}
+
+// Rule R-MEM-18.
+#[test]
+fn a_question_about_a_group_has_a_name_and_room_for_its_answer() {
+    let mut bytes = Vec::new();
+    for (length, fits) in [(0, false), (1, true), (255, true), (256, false)] {
+        let name = "n".repeat(length);
+        let query = GroupQuery {
+            nonce: 1,
+            name: &name,
+            padding: 0,
+        };
+        bytes.clear();
+        query.encode(&Header::default(), &mut bytes);
+        assert_eq!(bytes.len(), query.datagram_bytes());
+        assert_eq!(Packet::decode(&bytes).is_ok(), fits, "{length}");
+    }
+    for datagram in [512, 1472, 8972] {
+        let padding = GroupQuery::padding_for("news", datagram);
+        let mut query = GroupQuery {
+            nonce: 1,
+            name: "news",
+            padding,
+        };
+        assert_eq!(GroupReply::room(&query, datagram), datagram - 16 - 32);
+        query.padding = 0;
+        assert_eq!(GroupReply::room(&query, datagram), 3 * 38 - 32);
+    }
 }
 
 #[test]

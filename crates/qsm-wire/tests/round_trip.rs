@@ -2,7 +2,7 @@
 
 mod support;
 
-use qsm_wire::membership::{FromService, ToService};
+use qsm_wire::membership::{FromService, GroupAnswer, ToService};
 use qsm_wire::{ChannelId, Chunk, DataHeader, Header, Hop, Kind, Packet, ViewNumber};
 use support::dice::Dice;
 use support::{Owned, borrowed, draw, message};
@@ -47,6 +47,16 @@ fn every_message_from_the_service_decodes_to_what_was_encoded() {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
         assert_eq!(FromService::decode(&bytes), Ok(message), "seed {seed}");
+    }
+}
+
+#[test]
+fn every_answer_on_a_group_decodes_to_what_was_encoded() {
+    for seed in 0..SAMPLES {
+        let answer = message::group_answer(&mut Dice(seed));
+        let mut bytes = Vec::new();
+        answer.encode(&mut bytes);
+        assert_eq!(GroupAnswer::decode(&bytes), Ok(answer), "seed {seed}");
     }
 }
 

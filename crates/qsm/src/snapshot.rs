@@ -183,6 +183,8 @@ impl Snapshot {
 pub struct SubscriptionRow {
     /// Its groups.
     pub groups: Arc<[Arc<str>]>,
+    /// The process that reads it, if that is attached to the node, and not the node's own.
+    pub process: Option<u32>,
     /// It is served by upcalls, and has no queue.
     pub upcall: bool,
     /// Its queue.
@@ -192,6 +194,8 @@ pub struct SubscriptionRow {
 impl SubscriptionRow {
     fn json(&self) -> String {
         let object = Object::new().list("groups", self.groups.iter().map(|name| quoted(name)));
+        let process = self.process.map(|process| process.to_string());
+        let object = object.json("process", process.as_deref().unwrap_or("null"));
         let object = object.json("upcall", &self.upcall.to_string());
         object.metrics("stats", &self.stats).to_string()
     }

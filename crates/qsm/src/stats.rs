@@ -136,6 +136,10 @@ qsm_metrics::metrics! {
         queued_bytes: gauge(bytes),
         /// Messages dropped because the queue was full.
         dropped: counter(messages),
+        /// Time for which the queue was full and held senders up, or was about to (`Overflow::Hold`).
+        full: counter(seconds),
+        /// Time since it began to be full, pauses of less than a second included; 0 if it has had room since.
+        full_for: maximum(seconds),
     }
 }
 

@@ -62,6 +62,9 @@ fn a_publisher_waits_for_a_reader_that_holds_and_nothing_is_missing() {
     assert!(subscription.holds() && subscription.queued() >= 50);
     let stats = b.stats().unwrap();
     assert!(stats.runtime.readers_full > 0 && !stats.protocol.reader_waits.is_zero());
+    let queue = &stats.subscriptions[0];
+    assert!(!queue.stats.full.is_zero() && queue.stats.full_for >= queue.stats.full);
+    assert_eq!((&*queue.groups[0], queue.process), ("x", None));
     // It is heard all the same, and says what it has taken.
     assert_eq!(publisher.members().unwrap(), 1);
     read(&subscription, 1, sent);
@@ -73,7 +76,11 @@ fn a_publisher_waits_for_a_reader_that_holds_and_nothing_is_missing() {
     assert_eq!(subscription.dropped(), 0);
     assert_eq!(subscription.try_recv(), Ok(None));
     assert!(!subscription.holds());
-    assert_eq!(b.stats().unwrap().runtime.slow_consumer_drops, 0);
+    let stats = b.stats().unwrap();
+    assert_eq!(stats.runtime.slow_consumer_drops, 0);
+    // It was full now and then, and is so no more.
+    let full = stats.subscriptions[0].stats.full;
+    assert_eq!(b.stats().unwrap().subscriptions[0].stats.full, full);
 }
 
 #[test]

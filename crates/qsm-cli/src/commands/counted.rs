@@ -42,6 +42,12 @@ impl Counted {
         value.and_then(Value::as_f64).unwrap_or(0.0)
     }
 
+    /// A list by its path in the JSON; empty if there is none.
+    pub(crate) fn list(&self, path: &str) -> &[Value] {
+        let list = self.counters.pointer(path).and_then(Value::as_array);
+        list.map_or(&[], Vec::as_slice)
+    }
+
     /// Seconds since another moment.
     pub(crate) fn since(&self, before: &Self) -> f64 {
         (self.at - before.at).as_secs_f64()

@@ -1,9 +1,11 @@
-//! `qsm explain`: asks the nodes of this host where a group's messages go, or what they lose and what
-//! holds them back, and says why.
+//! `qsm explain`: asks the nodes of this host where a group's messages go, and their membership service
+//! why; or what nodes lose and what holds them back.
 
+mod decision;
 mod kernel;
 mod message;
 mod node;
+mod reader;
 mod words;
 
 use std::thread;
@@ -20,6 +22,7 @@ use qsm_console::passage::Passage;
 use qsm_console::table::printable;
 use serde_json::{Value, json};
 
+pub(crate) use self::decision::ServiceWitness;
 use self::kernel::KernelDrops;
 use self::message::{MessageName, MessageWitness};
 pub(crate) use self::node::NodeAccount;
@@ -34,9 +37,10 @@ const MIXED_UP: &str = "it answers another question";
 /// Arguments of `qsm explain`.
 #[derive(Debug, Clone, Args)]
 #[command(before_help = examples!(
-    "qsm explain news                  regions, paths, and who is reached how"
+    "qsm explain news                  regions, paths, who is reached how, and why it is so"
     "qsm explain news --node desk      as one node of this host sees it"
     "qsm explain news --json | jq '.[].group.regions[].datagrams'"
+    "qsm explain news --json | jq '.[0].decision.ways'"
     "qsm explain news --message desk#17   where one message stands: received, delivered, missing, acknowledged"
     "qsm explain                       what the nodes of this host lose, where, and what holds them back"
     "qsm explain --node desk           one of them"
@@ -91,9 +95,13 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
             if witnesses.is_empty() {
                 return Err(others.failure(Some(group), node));
             }
+            let services = ServiceWitness::all(group, witnesses.iter().map(|it| &it.node));
             match args.json {
-                true => write_json(witnesses.iter().map(witness_json)),
-                false => write_words(witnesses.iter().map(Witness::words)),
+                true => write_json(witnesses.iter().map(|it| witness_json(it, &services))),
+                false => {
+                    let nodes = witnesses.iter().map(Witness::words);
+                    write_words(nodes.chain(services.iter().map(|it| it.words(group))))
+                }
             }
         }
         (None, _) => {
@@ -312,8 +320,14 @@ impl Others {
     }
 }
 
-fn witness_json(witness: &Witness) -> Value {
-    json!({ "pid": witness.pid, "node": witness.node, "group": witness.group })
+fn witness_json(witness: &Witness, services: &[ServiceWitness]) -> Value {
+    let decision = services.iter().find(|it| it.is_of(&witness.node));
+    json!({
+        "pid": witness.pid,
+        "node": witness.node,
+        "group": witness.group,
+        "decision": decision.map(ServiceWitness::json),
+    })
 }
 
 #[cfg(test)]

@@ -215,6 +215,12 @@ impl Cluster {
         self.service = Some(address.to_owned());
     }
 
+    /// The value of an option that all commands have.
+    pub(crate) fn option(&self, name: &str) -> &str {
+        let at = self.options.iter().position(|option| option == name);
+        &self.options[at.unwrap() + 1]
+    }
+
     /// A command of a node in this cluster.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         self.command_with(words, &self.options)

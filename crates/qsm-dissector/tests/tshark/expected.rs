@@ -1,6 +1,8 @@
 //! Values that a node's decoder reads, as the dissector is to show them: with names, in the order of the
 //! fields.
 
+mod decision;
+
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
@@ -12,6 +14,8 @@ use qsm_wire::{
     AbsentCause, Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Part, Ranges,
     Request, SeqRange, StreamId, Summary, Token,
 };
+
+pub(crate) use self::decision::of_group_answer;
 
 /// A value as tshark shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,6 +214,19 @@ fn of_session_or_list(sheet: &mut Sheet, body: &Body<'_>) {
             sheet.put("list.offset", reply.offset);
             if !reply.content.is_empty() {
                 sheet.bytes("rows", reply.content);
+            }
+        }
+        Body::GroupQuery(query) => {
+            sheet.put("nonce", format!("{:#018x}", query.nonce));
+            sheet.text("name", query.name);
+            if query.padding > 0 {
+                sheet.bytes("zeros", &vec![0; usize::from(query.padding)]);
+            }
+        }
+        Body::GroupReply(reply) => {
+            sheet.put("nonce", format!("{:#018x}", reply.nonce));
+            if !reply.answer.is_empty() {
+                sheet.bytes("answer", reply.answer);
             }
         }
         other => assert!(
@@ -613,17 +630,21 @@ fn of_group(sheet: &mut Sheet, row: &GroupRow) {
     sheet.put("publishers_count", row.publishers);
 }
 
-fn of_region(sheet: &mut Sheet, row: &RegionRow) {
-    sheet.put("region", row.region);
-    sheet.put("view", row.view);
-    sheet.address("address", row.address);
-    let kind = match row.kind {
+fn of_kind(sheet: &mut Sheet, kind: RegionKind) {
+    let kind = match kind {
         RegionKind::Exact => 1,
         RegionKind::Common => 2,
         RegionKind::Merged => 3,
         RegionKind::Private => 4,
     };
     sheet.put("region_kind", kind);
+}
+
+fn of_region(sheet: &mut Sheet, row: &RegionRow) {
+    sheet.put("region", row.region);
+    sheet.put("view", row.view);
+    sheet.address("address", row.address);
+    of_kind(sheet, row.kind);
     sheet.put("groups_count", row.groups);
     of_members(sheet, &row.members);
 }

@@ -8,8 +8,8 @@ mod support;
 
 use std::net::SocketAddr;
 
-use qsm_wire::membership::{AnswerRows, FromService, QueryKind, ToService};
-use qsm_wire::{Frame, FrameHead, Header, Kind, ListReply, NodeId, Origin, Packet};
+use qsm_wire::membership::{AnswerRows, FromService, GroupAnswer, QueryKind, ToService};
+use qsm_wire::{Frame, FrameHead, GroupReply, Header, Kind, ListReply, NodeId, Origin, Packet};
 use support::dice::Dice;
 use support::listed::listed;
 use support::{draw, message};
@@ -89,7 +89,7 @@ fn compare_packet(bytes: &[u8], shown: &Shown) {
     let count = expected.0.len();
     // Chunks of padding are shown, and carry nothing.
     let mut leaves = without_padding(leaves(shown));
-    if kind == Kind::Session || kind == Kind::ListReply {
+    if [Kind::Session, Kind::ListReply, Kind::GroupReply].contains(&kind) {
         leaves.truncate(count);
     }
     compare(&leaves, &expected, &format!("{kind:?}"));
@@ -377,6 +377,45 @@ fn a_whole_list_is_shown_with_its_rows() {
         assert_eq!(only(&shown[1]).experts, ["incomplete"]);
         assert_eq!(only(&shown[2]).experts, ["error.rows"]);
     }
+}
+
+#[test]
+fn an_answer_on_a_group_is_shown_with_its_fields() {
+    if !shown::ready() {
+        return;
+    }
+    let mut dice = Dice(0x5eed_0013);
+    let mut answers: Vec<Vec<u8>> = Vec::new();
+    for number in 0..400 {
+        let mut answer = Vec::new();
+        message::group_answer(&mut dice).encode(&mut answer);
+        if number % 2 > 0 {
+            dice.mutate(&mut answer);
+        }
+        answers.push(answer);
+    }
+    let reply = |answer: &Vec<u8>| {
+        let mut bytes = Vec::new();
+        let reply = GroupReply { nonce: 1, answer };
+        reply.encode(&Header::default(), &mut bytes);
+        datagram(&bytes)
+    };
+    let datagrams: Vec<Datagram> = answers.iter().map(reply).collect();
+    let (mut legal, mut refused) = (0, 0);
+    for (bytes, shown) in answers.iter().zip(show(&datagrams, &AS_QSM)) {
+        let shown = only(&shown);
+        let Ok(answer) = GroupAnswer::decode(bytes) else {
+            assert_eq!(shown.experts, ["error.answer"], "{bytes:02x?}");
+            refused += 1;
+            continue;
+        };
+        assert!(shown.experts.is_empty(), "{shown:?} {bytes:02x?}");
+        let expected = expected::of_group_answer(&answer);
+        let leaves = message_leaves(shown, &expected.0[0].0);
+        compare(&leaves, &expected, &format!("{answer:?}"));
+        legal += 1;
+    }
+    assert!(legal > 200 && refused > 20, "{legal} {refused}");
 }
 
 /// Datagrams that the kernel has put together, or not divided yet.

@@ -35,7 +35,7 @@ impl Shown {
             .experts
             .iter()
             .filter_map(|name| name.strip_prefix("error."));
-        errors.rfind(|error| !["message", "rows"].contains(error))
+        errors.rfind(|error| !["message", "rows", "answer"].contains(error))
     }
 
     pub(crate) fn values_of(&self, name: &str) -> Vec<&str> {

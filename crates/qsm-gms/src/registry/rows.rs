@@ -1,12 +1,11 @@
-use std::collections::BTreeSet;
-
 use qsm_wire::membership::{GroupRow, NodeRow, RegionKind, RegionRow};
 use qsm_wire::{GroupId, NodeId, RegionId};
 
 use super::Registry;
 use crate::plan::{MemberStay, Region};
 
-fn number(count: usize) -> u32 {
+/// A number as it is told.
+pub(super) fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
@@ -48,7 +47,7 @@ impl Registry {
     }
 
     /// Members of a region that receive a group there.
-    fn receivers_in(&self, group: GroupId, id: RegionId, region: &Region) -> usize {
+    pub(super) fn receivers_in(&self, group: GroupId, id: RegionId, region: &Region) -> usize {
         if !region.merged {
             return region.active;
         }
@@ -60,23 +59,30 @@ impl Registry {
         region.stays.iter().filter(receives).count()
     }
 
-    /// One line per region, by number.
-    pub(crate) fn region_rows(&self) -> Vec<RegionRow> {
-        let nodes = self.nodes.values();
-        let commons: BTreeSet<&RegionId> = nodes.flat_map(|node| &node.commons).collect();
-        let kind = |id, region: &Region| match (region.private, region.merged) {
+    /// The nodes that a region has.
+    pub(super) fn kind_of(&self, id: RegionId, region: &Region) -> RegionKind {
+        let beside = || {
+            let mut members = region.members.iter();
+            members.any(|member| {
+                let node = self.nodes.get(&member.origin.node);
+                node.is_some_and(|node| node.commons.contains(&id))
+            })
+        };
+        match (region.private, region.merged) {
             (true, _) => RegionKind::Private,
             (_, true) => RegionKind::Merged,
-            _ if commons.contains(&id) || region.zone.tenant.channel.is_some() => {
-                RegionKind::Common
-            }
+            _ if region.zone.tenant.channel.is_some() || beside() => RegionKind::Common,
             _ => RegionKind::Exact,
-        };
+        }
+    }
+
+    /// One line per region, by number.
+    pub(crate) fn region_rows(&self) -> Vec<RegionRow> {
         let rows = self.regions.iter().map(|(id, region)| RegionRow {
             region: id,
             view: region.view,
             address: region.address,
-            kind: kind(id, region),
+            kind: self.kind_of(id, region),
             groups: number(region.groups.len()),
             members: region.members.clone(),
         });

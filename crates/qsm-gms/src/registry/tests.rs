@@ -1,4 +1,5 @@
 mod absence;
+mod decided;
 mod hinted;
 mod layout;
 mod lifetimes;

@@ -68,6 +68,7 @@ impl Service {
             Body::Beacon(beacon) if node != self.config.node => self.meet(node, beacon),
             Body::Beacon(_) => {}
             Body::ListQuery(query) => self.take_list_query(now, from, &query),
+            Body::GroupQuery(query) => self.take_group_query(now, from, &query),
             _ => self.stats.discard_kind += 1,
         }
         self.step(now);

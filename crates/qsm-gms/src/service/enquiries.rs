@@ -15,14 +15,7 @@ const EMPTY_AFTER: Duration = Duration::from_millis(1500);
 impl Service {
     /// Somebody looks. Nothing about the cluster changes. Rule R-MEM-18.
     pub(super) fn take_list_query(&mut self, now: Instant, from: SocketAddr, query: &ListQuery) {
-        // One that does not know yet, or not any more, leaves the answer to its next self or its
-        // successor.
-        let knows = match &self.phase {
-            Phase::Open => true,
-            Phase::Holding(hold) => hold.is_empty() && now.since(self.started) >= EMPTY_AFTER,
-            Phase::Yielded { .. } => false,
-        };
-        if !knows {
+        if !self.knows_cluster(now) {
             self.stats.lists_unready += 1;
             return;
         }
@@ -58,6 +51,16 @@ impl Service {
         self.outbox.push(Reason::Membership, to, |out| {
             reply.encode(&header, out);
         });
+    }
+
+    /// Whether it can tell of the cluster. One that does not know yet, or not any more, leaves the answer
+    /// to its next self or its successor.
+    pub(super) fn knows_cluster(&self, now: Instant) -> bool {
+        match &self.phase {
+            Phase::Open => true,
+            Phase::Holding(hold) => hold.is_empty() && now.since(self.started) >= EMPTY_AFTER,
+            Phase::Yielded { .. } => false,
+        }
     }
 
     pub(super) fn list_rows(&self, list: QueryKind) -> AnswerRows {

@@ -9,6 +9,8 @@ use qsm_proto::Instant;
 use qsm_wire::LIST_BYTES_MAX;
 use qsm_wire::membership::QueryKind;
 
+use super::allowance::Allowance;
+
 /// Parts sent per second, to all askers together: a thirtieth of a gigabit per second.
 const PARTS_PER_SECOND: u64 = 2048;
 /// Parts that may be sent at once.
@@ -50,32 +52,28 @@ impl Version {
 }
 
 /// Versions of the lists, and the right to send parts of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lists {
     /// By list, newest first.
     kept: [Vec<Version>; 3],
     last: u64,
-    /// Billionths of a part.
-    allowance: u64,
-    filled: Option<Instant>,
+    parts: Allowance,
 }
 
-const BILLION: u64 = 1_000_000_000;
+impl Default for Lists {
+    fn default() -> Self {
+        Self {
+            kept: Default::default(),
+            last: 0,
+            parts: Allowance::new(PARTS_PER_SECOND, PARTS_BURST),
+        }
+    }
+}
 
 impl Lists {
     /// Takes the right to send one part, if there is one.
     pub(super) fn admit(&mut self, now: Instant) -> bool {
-        let full = PARTS_BURST * BILLION;
-        let since = self.filled.map(|at| now.since(at));
-        let passed = since.map_or(u64::MAX, qsm_proto::nanoseconds);
-        let more = passed.saturating_mul(PARTS_PER_SECOND);
-        self.allowance = self.allowance.saturating_add(more).min(full);
-        self.filled = Some(now);
-        let admitted = self.allowance >= BILLION;
-        if admitted {
-            self.allowance -= BILLION;
-        }
-        admitted
+        self.parts.admit(now)
     }
 
     /// Forgets what nobody asks for.
@@ -154,16 +152,6 @@ mod tests {
 
     fn at(ms: u64) -> Instant {
         Instant(ms * 1_000_000)
-    }
-
-    #[test]
-    fn parts_are_sent_up_to_a_rate() {
-        let mut lists = Lists::default();
-        let admitted = |lists: &mut Lists, now| (0..1000).filter(|_| lists.admit(now)).count();
-        assert_eq!(admitted(&mut lists, at(0)), 256);
-        assert_eq!(admitted(&mut lists, at(0)), 0);
-        assert_eq!(admitted(&mut lists, at(10)), 20);
-        assert_eq!(admitted(&mut lists, at(10_000)), 256);
     }
 
     #[test]

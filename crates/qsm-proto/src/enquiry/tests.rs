@@ -10,7 +10,7 @@ fn address(text: &str) -> SocketAddr {
 fn config(service: Option<&str>) -> EnquiryConfig {
     EnquiryConfig {
         cluster: CLUSTER,
-        list: QueryKind::Groups,
+        question: EnquiryQuestion::List(QueryKind::Groups),
         service: service.map(address),
         discovery: address("239.192.83.77:4483"),
         datagram_bytes: DATAGRAM,
@@ -110,11 +110,18 @@ impl Responder {
                 enquiry.handle_datagram(now, &reply);
             }
             if let Some(outcome) = enquiry.poll_outcome() {
-                return (outcome, now.since(start));
+                return (outcome.map(rows_of), now.since(start));
             }
             let due = enquiry.next_timeout().expect("it goes on");
             now = if quiet { due } else { now };
         }
+    }
+}
+
+fn rows_of(answer: EnquiryAnswer) -> AnswerRows {
+    match answer {
+        EnquiryAnswer::Rows(rows) => rows,
+        EnquiryAnswer::Group(answer) => panic!("{answer:?}"),
     }
 }
 
@@ -195,7 +202,7 @@ fn a_service_that_has_restarted_is_another_one() {
         let reply = restarted.reply(&query).unwrap();
         enquiry.handle_datagram(Instant(0), &reply);
     }
-    assert_eq!(enquiry.poll_outcome(), Some(Ok(rows)));
+    assert_eq!(enquiry.poll_outcome(), Some(Ok(EnquiryAnswer::Rows(rows))));
 }
 
 #[test]
@@ -290,5 +297,42 @@ fn what_cannot_be_is_an_error_or_nothing() {
         panic!("a list of four gigabytes");
     };
     assert!(error.to_string().contains("4294967295 bytes"), "{error}");
+    assert_eq!(enquiry.next_timeout(), None);
+}
+
+// Rule R-MEM-18.
+#[test]
+fn a_question_about_a_group_is_repeated_until_its_answer_comes() {
+    let config = EnquiryConfig {
+        question: EnquiryQuestion::Group("news".to_owned()),
+        ..config(Some(SERVICE))
+    };
+    let mut enquiry = Enquiry::new(config, NodeId(1), Seed(1), Instant(0));
+    let mut now = Instant(0);
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        now = enquiry.next_timeout().unwrap();
+        enquiry.handle_timeout(now);
+        let transmit = enquiry.poll_transmit(now).unwrap();
+        assert_eq!(transmit.to, Destination::Node(address(SERVICE)));
+        let Body::GroupQuery(query) = Packet::open(transmit.bytes).unwrap().body else {
+            panic!("no question");
+        };
+        assert_eq!(query.name, "news");
+        assert_eq!(GroupReply::room(&query, DATAGRAM), DATAGRAM - 16 - 32);
+        asked.push(query.nonce);
+    }
+    let reply = |nonce, answer: &[u8]| {
+        let mut bytes = Vec::new();
+        let header = HeaderTemplate::new(CLUSTER).header(Origin::default());
+        GroupReply { nonce, answer }.encode(&header, &mut bytes);
+        qsm_wire::seal(&mut bytes, qsm_wire::Coverage::Whole);
+        bytes
+    };
+    enquiry.handle_datagram(now, &reply(asked[0] ^ 1, &[0]));
+    assert_eq!(enquiry.poll_outcome(), None);
+    enquiry.handle_datagram(now, &reply(asked[0], &[0]));
+    let nothing = EnquiryAnswer::Group(Box::new(GroupAnswer { decision: None }));
+    assert_eq!(enquiry.poll_outcome(), Some(Ok(nothing)));
     assert_eq!(enquiry.next_timeout(), None);
 }

@@ -85,6 +85,7 @@ pub(super) fn datagram(bytes: &[u8], names: &Names) -> String {
             reply.offset,
             reply.total
         ),
+        Body::GroupReply(reply) => format!("GroupReply of {maker}, {} bytes", reply.answer.len()),
         other => format!("{other:?}"),
     }
 }

@@ -12,7 +12,7 @@ use qsm_wire::{
 };
 
 use super::dice::Dice;
-use super::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
+use super::{Owned, OwnedChunk, OwnedRequest, OwnedSlot, message};
 
 pub fn header(dice: &mut Dice) -> Header {
     let hops = [
@@ -142,6 +142,12 @@ fn membership(dice: &mut Dice, kind: Kind) -> Owned {
         Kind::SessionReset => Owned::SessionReset(Reset {
             session: dice.u64(),
         }),
+        _ => enquiry(dice, kind),
+    }
+}
+
+fn enquiry(dice: &mut Dice, kind: Kind) -> Owned {
+    match kind {
         Kind::ListQuery => Owned::ListQuery(ListQuery {
             nonce: dice.u64(),
             list: list(dice),
@@ -162,6 +168,19 @@ fn membership(dice: &mut Dice, kind: Kind) -> Owned {
                 content: &[],
             };
             Owned::ListReply(head, content)
+        }
+        Kind::GroupQuery => Owned::GroupQuery {
+            nonce: dice.u64(),
+            name: format!("g{}", dice.u16()),
+            padding: dice.u16() % 500,
+        },
+        Kind::GroupReply => {
+            let mut answer = Vec::new();
+            message::group_answer(dice).encode(&mut answer);
+            Owned::GroupReply {
+                nonce: dice.u64(),
+                answer,
+            }
         }
         other => panic!("no test draws this kind of packet yet: {other:?}"),
     }

@@ -1,8 +1,9 @@
 //! Random membership messages of every variant.
 
 use qsm_wire::membership::{
-    About, Answer, AnswerRows, AwayReason, FromService, GroupLifetime, GroupRate, GroupRates,
-    GroupReport, GroupRow, GroupStart, Hello, Member, MemberFilter, NodeRow, QueryKind, Rates,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupAnswer, GroupDecision, GroupLifetime,
+    GroupRate, GroupRates, GroupReport, GroupRow, GroupStart, GroupWay, Hello, Member,
+    MemberFilter, NearRegion, NodeRow, PlanLimits, QueryKind, Rates, RegionDecision, RegionHints,
     RegionKind, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
@@ -31,6 +32,75 @@ pub fn check_from_service(bytes: &[u8]) -> Option<FromService> {
     message.encode(&mut again);
     assert_eq!(FromService::decode(&again).as_ref(), Ok(&message));
     Some(message)
+}
+
+/// Decodes and re-encodes arbitrary bytes as an answer on a group.
+pub fn check_group_answer(bytes: &[u8]) -> Option<GroupAnswer> {
+    let answer = GroupAnswer::decode(bytes).ok()?;
+    let mut again = Vec::new();
+    answer.encode(&mut again);
+    assert_eq!(GroupAnswer::decode(&again).as_ref(), Ok(&answer));
+    Some(answer)
+}
+
+pub fn group_answer(dice: &mut Dice) -> GroupAnswer {
+    let decision = (dice.below(4) > 0).then(|| GroupDecision {
+        group: GroupId(dice.u32()),
+        receivers: dice.u32(),
+        publishers: dice.u32(),
+        packets: dice.u32(),
+        cost_ns: dice.u64(),
+        rate: dice.flag().then(|| dice.u32()),
+        limits: dice.flag().then(|| PlanLimits {
+            unwanted_ppm: dice.u32(),
+            common: dice.flag().then(|| dice.u32()),
+        }),
+        pin: dice.flag().then(|| text(dice)),
+        regions: dice.list(3, region_decision),
+        left_out: dice.u32(),
+        ways: dice.list(4, group_way),
+    });
+    GroupAnswer { decision }
+}
+
+fn region_decision(dice: &mut Dice) -> RegionDecision {
+    RegionDecision {
+        region: RegionId(dice.u32()),
+        kind: region_kind(dice),
+        members: dice.u32(),
+        receivers: dice.u32(),
+        groups: dice.u32(),
+        unwanted_ppm: dice.u32(),
+        hints: RegionHints {
+            domain: dice.flag().then(|| text(dice)),
+            compartment: dice.u32(),
+            together: dice.flag(),
+        },
+        nearest: dice.flag().then(|| NearRegion {
+            region: RegionId(dice.u32()),
+            unwanted_ppm: dice.u32(),
+        }),
+    }
+}
+
+fn group_way(dice: &mut Dice) -> GroupWay {
+    let (packets, cost_ns) = (dice.u32(), dice.u64());
+    match dice.below(4) {
+        0 => GroupWay::Exact { packets, cost_ns },
+        1 => GroupWay::Copies { packets, cost_ns },
+        2 => GroupWay::Common {
+            packets,
+            cost_ns,
+            groups: dice.u32(),
+            saved: dice.u64(),
+            spent: dice.u64(),
+        },
+        _ => GroupWay::Merged {
+            packets,
+            cost_ns,
+            unwanted_ppm: dice.u32(),
+        },
+    }
 }
 
 pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
@@ -279,14 +349,18 @@ fn region_row(dice: &mut Dice) -> RegionRow {
         region: RegionId(dice.u32()),
         view: ViewNumber(dice.u32()),
         address: address(dice),
-        kind: match dice.below(4) {
-            0 => RegionKind::Exact,
-            1 => RegionKind::Common,
-            2 => RegionKind::Merged,
-            _ => RegionKind::Private,
-        },
+        kind: region_kind(dice),
         groups: dice.u32(),
         members: dice.list(4, member),
+    }
+}
+
+fn region_kind(dice: &mut Dice) -> RegionKind {
+    match dice.below(4) {
+        0 => RegionKind::Exact,
+        1 => RegionKind::Common,
+        2 => RegionKind::Merged,
+        _ => RegionKind::Private,
     }
 }
 

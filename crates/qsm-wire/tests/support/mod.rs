@@ -17,10 +17,10 @@ pub mod message;
 
 use qsm_wire::{
     Absent, AbsentCause, Ack, Beacon, Body, CatchUp, Chunk, Data, DataHeader, Frame, FrameHead,
-    GroupId, GroupNumbers, Header, Heard, Heartbeat, Kind, ListQuery, ListReply, MemberIndex,
-    Numbers, NumbersQuery, Opening, Packet, Part, Probe, Reach, ReachReply, RegionId, Request,
-    RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token,
-    TokenAck, TokenHead, TokenWriter, ViewNumber,
+    GroupId, GroupNumbers, GroupQuery, GroupReply, Header, Heard, Heartbeat, Kind, ListQuery,
+    ListReply, MemberIndex, Numbers, NumbersQuery, Opening, Packet, Part, Probe, Reach, ReachReply,
+    RegionId, Request, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary,
+    SummarySlot, Token, TokenAck, TokenHead, TokenWriter, ViewNumber,
 };
 
 /// A chunk that owns its content.
@@ -105,6 +105,15 @@ pub enum Owned {
     ListQuery(ListQuery),
     /// Without its content, which follows.
     ListReply(ListReply<'static>, Vec<u8>),
+    GroupQuery {
+        nonce: u64,
+        name: String,
+        padding: u16,
+    },
+    GroupReply {
+        nonce: u64,
+        answer: Vec<u8>,
+    },
 }
 
 impl Owned {
@@ -159,6 +168,15 @@ impl Owned {
                 let ListReply { content, .. } = *reply;
                 Self::ListReply(emptied(reply), content.to_vec())
             }
+            Body::GroupQuery(query) => Self::GroupQuery {
+                nonce: query.nonce,
+                name: query.name.to_owned(),
+                padding: query.padding,
+            },
+            Body::GroupReply(reply) => Self::GroupReply {
+                nonce: reply.nonce,
+                answer: reply.answer.to_vec(),
+            },
             other => panic!("no test covers this kind of packet yet: {other:?}"),
         }
     }
@@ -231,12 +249,39 @@ impl Owned {
             } => Absent::encode(header, *stream, *cause, ranges, &mut out),
             Self::SessionAck(heard) => heard.encode(header, &mut out),
             Self::SessionReset(reset) => reset.encode(header, &mut out),
-            Self::ListQuery(query) => query.encode(header, &mut out),
-            Self::ListReply(head, content) => {
-                ListReply { content, ..*head }.encode(header, &mut out);
-            }
+            Self::ListQuery(_)
+            | Self::ListReply(..)
+            | Self::GroupQuery { .. }
+            | Self::GroupReply { .. } => self.encode_enquiry(header, &mut out),
         }
         out
+    }
+
+    fn encode_enquiry(&self, header: &Header, out: &mut Vec<u8>) {
+        match self {
+            Self::ListQuery(query) => query.encode(header, out),
+            Self::ListReply(head, content) => {
+                ListReply { content, ..*head }.encode(header, out);
+            }
+            Self::GroupQuery {
+                nonce,
+                name,
+                padding,
+            } => {
+                let (nonce, padding) = (*nonce, *padding);
+                GroupQuery {
+                    nonce,
+                    name,
+                    padding,
+                }
+                .encode(header, out);
+            }
+            Self::GroupReply { nonce, answer } => {
+                let nonce = *nonce;
+                GroupReply { nonce, answer }.encode(header, out);
+            }
+            other => panic!("no part of an enquiry: {other:?}"),
+        }
     }
 }
 

@@ -371,7 +371,8 @@ impl Session {
         let memory = Arc::new(memory);
         let sinks = shares.into_iter().enumerate().map(|(number, share)| {
             let writer = Writer::new(Arc::clone(&memory), number, capacity);
-            let sink = RingSink::new(names, &memory, writer, overflow, &self.line, &self.tally);
+            let (line, tally) = (&self.line, &self.tally);
+            let sink = RingSink::new(names, &memory, writer, overflow, line, tally, self.peer.pid);
             (share, Sink::Foreign(Box::new(sink)))
         });
         let (all, delivery) = (names.to_vec(), DeliveryMode::Ordered);

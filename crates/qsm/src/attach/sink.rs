@@ -35,6 +35,8 @@ pub(super) struct RingSink {
     over: bool,
     line: Arc<Line>,
     tally: Arc<Tally>,
+    /// The process at the other end.
+    process: u32,
 }
 
 impl RingSink {
@@ -45,6 +47,7 @@ impl RingSink {
         overflow: Overflow,
         line: &Arc<Line>,
         tally: &Arc<Tally>,
+        process: u32,
     ) -> Self {
         let names = Arc::clone(names);
         let places = names.iter().cloned().zip(0..).collect();
@@ -59,6 +62,7 @@ impl RingSink {
             over: false,
             line: Arc::clone(line),
             tally: Arc::clone(tally),
+            process,
         }
     }
 
@@ -168,5 +172,9 @@ impl ForeignQueue for RingSink {
 
     fn dropped(&self) -> u64 {
         self.writer.dropped()
+    }
+
+    fn process(&self) -> Option<u32> {
+        Some(self.process)
     }
 }

@@ -402,7 +402,7 @@ mod tests {
         let line = Arc::new(Line::new(socket, doorbell));
         let writer = Writer::new(Arc::clone(&memory), 0, WORDS);
         let (overflow, tally) = (Overflow::DropNewest, Arc::default());
-        let sink = RingSink::new(&names, &memory, writer, overflow, &line, &tally);
+        let sink = RingSink::new(&names, &memory, writer, overflow, &line, &tally, 77);
         let inbound = Inbound::open(names.to_vec(), vec![descriptor], 1, WORDS as u64);
         (sink, inbound.unwrap())
     }

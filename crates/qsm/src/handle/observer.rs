@@ -3,7 +3,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use qsm_net::Interface;
-use qsm_wire::membership::{AnswerRows, GroupRow, NodeRow, QueryKind, RegionRow};
+use qsm_proto::enquiry::{EnquiryAnswer, EnquiryQuestion};
+use qsm_wire::membership::{
+    AnswerRows, GROUP_NAME_BYTES_MAX, GroupDecision, GroupRow, NodeRow, QueryKind, RegionRow,
+};
 
 use crate::error::{RequestError, StartError};
 use crate::runtime::network::{NetworkOptions, plain};
@@ -136,7 +139,7 @@ impl Observer {
     /// between it and this host. [`RequestError::Refused`]: the list is too long, or changes faster
     /// than it arrives.
     pub fn list_nodes(&mut self) -> Result<Vec<NodeRow>, RequestError> {
-        match self.asker.ask(QueryKind::Nodes, self.timeout)? {
+        match self.list(QueryKind::Nodes)? {
             AnswerRows::Nodes(rows) => Ok(rows),
             AnswerRows::None | AnswerRows::Groups(_) | AnswerRows::Regions(_) => {
                 Err(RequestError::mixed_up())
@@ -149,7 +152,7 @@ impl Observer {
     /// # Errors
     /// As [`Observer::list_nodes`].
     pub fn list_groups(&mut self) -> Result<Vec<GroupRow>, RequestError> {
-        match self.asker.ask(QueryKind::Groups, self.timeout)? {
+        match self.list(QueryKind::Groups)? {
             AnswerRows::Groups(rows) => Ok(rows),
             AnswerRows::None | AnswerRows::Nodes(_) | AnswerRows::Regions(_) => {
                 Err(RequestError::mixed_up())
@@ -162,11 +165,39 @@ impl Observer {
     /// # Errors
     /// As [`Observer::list_nodes`].
     pub fn list_regions(&mut self) -> Result<Vec<RegionRow>, RequestError> {
-        match self.asker.ask(QueryKind::Regions, self.timeout)? {
+        match self.list(QueryKind::Regions)? {
             AnswerRows::Regions(rows) => Ok(rows),
             AnswerRows::None | AnswerRows::Nodes(_) | AnswerRows::Groups(_) => {
                 Err(RequestError::mixed_up())
             }
+        }
+    }
+
+    /// Why the messages of a group go where they go, as the membership service decided: its regions,
+    /// hints that bind them, and what else is possible. `None`: there is no group of this name.
+    ///
+    /// # Errors
+    /// [`RequestError::Refused`]: the name is none. [`RequestError::Timeout`]: as
+    /// [`Observer::list_nodes`]; or the service is of an earlier version.
+    pub fn explain_group(&mut self, name: &str) -> Result<Option<GroupDecision>, RequestError> {
+        if !(1..=GROUP_NAME_BYTES_MAX).contains(&name.len()) {
+            return Err(RequestError::Refused {
+                reason: format!(
+                    "{name:?} is no name of a group: 1 to {GROUP_NAME_BYTES_MAX} bytes"
+                ),
+            });
+        }
+        let question = EnquiryQuestion::Group(name.to_owned());
+        match self.asker.ask(question, self.timeout)? {
+            EnquiryAnswer::Group(answer) => Ok(answer.decision),
+            EnquiryAnswer::Rows(_) => Err(RequestError::mixed_up()),
+        }
+    }
+
+    fn list(&mut self, list: QueryKind) -> Result<AnswerRows, RequestError> {
+        match self.asker.ask(EnquiryQuestion::List(list), self.timeout)? {
+            EnquiryAnswer::Rows(rows) => Ok(rows),
+            EnquiryAnswer::Group(_) => Err(RequestError::mixed_up()),
         }
     }
 }

@@ -39,4 +39,9 @@ pub(crate) trait ForeignQueue: Send {
 
     /// Messages dropped because the queue was full.
     fn dropped(&self) -> u64;
+
+    /// The process that reads, if it is another one.
+    fn process(&self) -> Option<u32> {
+        None
+    }
 }

@@ -5,9 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use qsm_net::{Family, Interface, Ports};
-use qsm_proto::enquiry::{Enquiry, EnquiryConfig};
+use qsm_proto::enquiry::{Enquiry, EnquiryAnswer, EnquiryConfig, EnquiryQuestion};
 use qsm_proto::{Config, Seed, Transmit};
-use qsm_wire::membership::{AnswerRows, QueryKind};
 use qsm_wire::{DecodeError, NodeId, Packet};
 
 use crate::error::{CloseReason, RequestError, StartError};
@@ -95,15 +94,15 @@ impl Asker {
         self.sealed
     }
 
-    /// Asks for a list, and waits for it.
+    /// Asks, and waits for the answer.
     pub(crate) fn ask(
         &mut self,
-        list: QueryKind,
+        question: EnquiryQuestion,
         timeout: Duration,
-    ) -> Result<AnswerRows, RequestError> {
+    ) -> Result<EnquiryAnswer, RequestError> {
         let config = EnquiryConfig {
             cluster: self.cluster,
-            list,
+            question,
             service: self.service,
             discovery: self.discovery,
             datagram_bytes: self.datagram_bytes,
@@ -128,7 +127,7 @@ impl Asker {
         &mut self,
         mut enquiry: Enquiry,
         end: qsm_proto::Instant,
-    ) -> io::Result<Result<Option<AnswerRows>, RequestError>> {
+    ) -> io::Result<Result<Option<EnquiryAnswer>, RequestError>> {
         let mut transmitter = Transmitter::default();
         loop {
             let now = self.clock.now();

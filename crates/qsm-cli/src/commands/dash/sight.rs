@@ -11,7 +11,7 @@ use qsm_console::passage::Passage;
 use qsm_console::table::{Align, Table};
 use qsm_dash::{Cluster, Explanation, Look as Sent, Section, Source, Subject};
 
-use super::super::explain::{Witness, accounts, witnesses};
+use super::super::explain::{ServiceWitness, Witness, accounts, witnesses};
 use super::super::look::{self, Here, View};
 use super::rows;
 
@@ -85,14 +85,16 @@ impl Source for Sight {
                 witnesses.retain(|it| it.node.cluster == self.node.network.cluster);
                 match witnesses.is_empty() {
                     true => Err(others.failure(Some(name), None).cause),
-                    false => Ok(of_group(&witnesses)),
+                    false => Ok(of_group(name, &witnesses)),
                 }
             }
         }
     }
 }
 
-fn of_group(witnesses: &[Witness]) -> Explanation {
+fn of_group(name: &str, witnesses: &[Witness]) -> Explanation {
+    let decided = ServiceWitness::all(name, witnesses.iter().map(|it| &it.node));
+    let decided = decided.iter().flat_map(|service| service.words(name));
     let regions = witnesses.iter().flat_map(|it| &it.group.regions);
     let mut numbers: Vec<u32> = regions.clone().map(|region| region.region).collect();
     numbers.sort_unstable();
@@ -121,6 +123,7 @@ fn of_group(witnesses: &[Witness]) -> Explanation {
             .into_iter()
             .chain(words)
             .chain(rest)
+            .chain(decided)
             .filter_map(section)
             .collect(),
         regions: numbers,

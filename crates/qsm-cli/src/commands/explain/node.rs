@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::counted::Counted;
 use super::kernel::KernelDrops;
+use super::reader::{self, SlowReader};
 
 /// Delay of a core thread's timers from which on others notice, seconds.
 const LATE: f64 = 0.01;
@@ -21,6 +22,7 @@ pub(crate) struct NodeAccount {
     node: NodeState,
     seconds: f64,
     losses: Losses,
+    readers: Vec<SlowReader>,
     findings: Vec<Finding>,
     sent: f64,
     received: f64,
@@ -152,12 +154,14 @@ impl NodeAccount {
         now: &Counted,
         kernel: KernelDrops,
     ) -> Self {
+        let readers = reader::slow_readers(before, now);
         Self {
             pid,
             node,
             seconds: now.since(before),
             losses: Losses::new(before, now, kernel),
-            findings: findings(before, now),
+            findings: findings(before, now, &readers),
+            readers,
             sent: now.rate(before, "/protocol/messages_published"),
             received: now.rate(before, "/protocol/messages_delivered"),
             repair_p99: now.value("/times/repair/p99_seconds"),
@@ -270,10 +274,18 @@ impl NodeAccount {
             "repaired_per_second": self.losses.repaired,
             "repaired_by_sender_per_second": self.losses.from_sender,
             "repair_p99_seconds": self.repair_p99,
+            "readers": self.readers.iter().map(SlowReader::json).collect::<Vec<_>>(),
             "findings": findings.collect::<Vec<_>>(),
         })
     }
 }
+
+/// The finding that a reader loses messages.
+const READER_SLOW: &str = "reader-slow";
+
+/// Help for who is held up by a reader.
+const HOLD_REMEDY: &str = "read faster, or from more threads; a longer queue bridges a pause; with an \
+    overflow that drops (`qsm sub --overflow drop-newest`, `Overflow`) nobody waits";
 
 /// Counters whose growth is a finding, the worst first: id, path, what happens each second, remedy.
 const SIGNS: [(&str, &str, &str, &str); 9] = [
@@ -284,7 +296,7 @@ const SIGNS: [(&str, &str, &str, &str); 9] = [
         "its log says which; see whether their sender, or it, was silent for longer than is kept",
     ),
     (
-        "reader-slow",
+        READER_SLOW,
         "/runtime/slow_consumer_drops",
         "messages/s find no room before the application",
         "read faster, from more threads, or allow a longer queue",
@@ -334,17 +346,35 @@ const SIGNS: [(&str, &str, &str, &str); 9] = [
 ];
 
 /// Things that hold the node back, the worst first.
-fn findings(before: &Counted, now: &Counted) -> Vec<Finding> {
+fn findings(before: &Counted, now: &Counted, readers: &[SlowReader]) -> Vec<Finding> {
     let grown = SIGNS.iter().filter_map(|&(id, path, what, remedy)| {
         let per_second = now.rate(before, path);
-        (per_second > 0.0).then(|| Finding {
-            id,
-            evidence: match per_second < 1.0 {
+        (per_second > 0.0).then(|| {
+            let amount = match per_second < 1.0 {
                 true => format!("fewer than 1 {what}"),
                 false => format!("{} {what}", rate(per_second)),
-            },
-            remedy,
+            };
+            let losers = match id {
+                READER_SLOW => reader::losers(readers),
+                _ => Vec::new(),
+            };
+            let evidence = match losers.is_empty() {
+                true => amount,
+                false => format!("{amount} ({})", losers.join("; ")),
+            };
+            Finding {
+                id,
+                evidence,
+                remedy,
+            }
         })
+    });
+    let waited = now.rate(before, "/protocol/reader_waits_seconds");
+    let holders = reader::holders(readers, waited);
+    let holders = holders.into_iter().map(|evidence| Finding {
+        id: "reader-holds",
+        evidence,
+        remedy: HOLD_REMEDY,
     });
     let late = now.value("/timers/late_recent_max_seconds");
     let late = (late > LATE).then(|| Finding {
@@ -355,7 +385,7 @@ fn findings(before: &Counted, now: &Counted) -> Vec<Finding> {
         ),
         remedy: "fewer programs on this host, --pin, --realtime; `qsm latency host`",
     });
-    grown.chain(late).collect()
+    holders.chain(grown).chain(late).collect()
 }
 
 #[cfg(test)]
@@ -440,6 +470,35 @@ Nothing holds it back.
         ] {
             assert!(words.lines().any(|it| it == line), "{line}: {words}");
         }
+    }
+
+    #[test]
+    fn readers_are_named_with_what_they_do() {
+        let start = Instant::now();
+        let look = |seconds: u64, full: f64, dropped: u64| {
+            let of = |group: &str, stats: Value| json!({ "groups": [group], "stats": stats });
+            let counters = json!({
+                "subscriptions": [of("news", json!({ "full_seconds": full, "full_for_seconds": full })),
+                                  of("logs", json!({ "dropped": dropped }))],
+                "protocol": { "reader_waits_seconds": full },
+                "runtime": { "slow_consumer_drops": dropped },
+            });
+            Counted::new(start + Duration::from_secs(seconds), counters)
+        };
+        let (before, now) = (look(0, 0.0, 0), look(2, 1.0, 8));
+        let readers = reader::slow_readers(&before, &now);
+        let findings = findings(&before, &now, &readers);
+        let told: Vec<(&str, &str)> = findings
+            .iter()
+            .map(|one| (one.id, &*one.evidence))
+            .collect();
+        assert_eq!(told[0].0, "reader-holds");
+        let start = "the queue of its subscription to news was full 50 % of the time, for 1.00 s now; for \
+                     500.0 ms of each second";
+        assert!(told[0].1.starts_with(start), "{}", told[0].1);
+        let drops =
+            "4 messages/s find no room before the application (its subscription to logs: 4)";
+        assert_eq!(told[1..], [(READER_SLOW, drops)]);
     }
 
     #[test]

@@ -205,7 +205,8 @@ impl Core {
 
     /// Tells the protocol which groups' readers take no more.
     fn follow_readers(&mut self) {
-        if let Some(full) = self.routes.follow_readers(self.shared.waker()) {
+        let core = self.shared.waker();
+        if let Some(full) = self.routes.follow_readers(self.now, core) {
             self.endpoint.set_full_readers(self.now, full);
             self.sources.unblock();
         }
@@ -265,7 +266,7 @@ impl Core {
             cores: 1,
             timers: self.timers.stats(self.clock.now()),
             memory: self.memory,
-            subscriptions: self.routes.rows(),
+            subscriptions: self.routes.rows(self.now),
             publishers: self.sources.rows(),
         }
     }

@@ -1,6 +1,7 @@
 //! From a delivered message to the subscriptions of its group: one look into a table indexed by
 //! the group's number, then one copy for each queue, and none for upcalls (R128).
 
+mod fullness;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use qsm_net::Waker;
 use qsm_proto::{Deliver, Endpoint, FullReaders, Instant, LossCause, Miss, Promptness, Run};
 use qsm_wire::GroupId;
 
+use self::fullness::Fullness;
 use crate::error::{CloseReason, RecvError};
 use crate::handoff::message::{Message, MessageRef};
 use crate::handoff::received::{Back, Delivery, Excluded, Lost, LostCause, LostPackets, Received};
@@ -32,8 +34,8 @@ struct Subscriber {
     mode: Option<Promptness>,
     /// Something was queued in this turn.
     touched: bool,
-    /// Its queue is full, and holds senders up.
-    full: bool,
+    /// Times in which its queue was full and held senders up.
+    full: Fullness,
 }
 
 struct Name {
@@ -145,7 +147,7 @@ impl Routes {
             sink,
             mode,
             touched: false,
-            full: false,
+            full: Fullness::default(),
         };
         self.readers.changed = true;
         let free = self.subscribers.iter().position(Option::is_none);
@@ -271,7 +273,7 @@ impl Routes {
     /// readers take no more, if that may have changed. Once per turn, before [`Routes::wake`].
     ///
     /// [`Overflow::Hold`]: crate::Overflow::Hold
-    pub(super) fn follow_readers(&mut self, core: &Waker) -> Option<FullReaders> {
+    pub(super) fn follow_readers(&mut self, now: Instant, core: &Waker) -> Option<FullReaders> {
         let mut changed = core::mem::take(&mut self.readers.changed);
         if self.readers.none && !changed && self.touched.is_empty() {
             return None;
@@ -283,9 +285,10 @@ impl Routes {
                 && inbox.can_hold()
             {
                 let full = inbox.is_full(core);
-                self.stats.readers_full += u64::from(full && !subscriber.full);
-                changed |= full != subscriber.full;
-                subscriber.full = full;
+                let before = subscriber.full.is_full();
+                self.stats.readers_full += u64::from(full && !before);
+                changed |= full != before;
+                subscriber.full.note(now, full);
             }
         }
         changed.then(|| self.full_readers()).flatten()
@@ -294,23 +297,20 @@ impl Routes {
     /// Groups whose readers take no more; `None`: there were none before, and are none.
     fn full_readers(&mut self) -> Option<FullReaders> {
         let subscribers = &self.subscribers;
-        let is_full = |place: &usize| subscribers[*place].as_ref().is_some_and(|it| it.full);
+        let full = |subscriber: &Subscriber| subscriber.full.is_full();
+        let is_full = |place: &usize| subscribers[*place].as_ref().is_some_and(full);
         self.readers.full = (0..subscribers.len()).filter(is_full).collect();
         let none = self.readers.full.is_empty();
         if core::mem::replace(&mut self.readers.none, none) && none {
             return None;
         }
-        if subscribers
-            .iter()
-            .flatten()
-            .all(|subscriber| subscriber.full)
-        {
+        if subscribers.iter().flatten().all(full) {
             return Some(match none {
                 true => FullReaders::None,
                 false => FullReaders::All,
             });
         }
-        let full = subscribers.iter().flatten().filter(|it| it.full);
+        let full = subscribers.iter().flatten().filter(|it| full(it));
         let names = full.flat_map(|subscriber| subscriber.names.iter());
         let groups = names.filter_map(|name| self.names.get(name)?.group);
         Some(FullReaders::of(groups.collect()))
@@ -452,9 +452,14 @@ impl Routes {
         self.stats
     }
 
-    pub(super) fn rows(&self) -> Vec<SubscriptionRow> {
+    pub(super) fn rows(&self, now: Instant) -> Vec<SubscriptionRow> {
         let row = |subscriber: &Subscriber| {
-            let mut stats = SubscriptionStats::default();
+            let mut stats = SubscriptionStats {
+                full: subscriber.full.total(now),
+                full_for: subscriber.full.spell(now),
+                ..SubscriptionStats::default()
+            };
+            let mut process = None;
             match &subscriber.sink {
                 Sink::Queue(inbox) => {
                     stats.queued_messages = inbox.messages() as u64;
@@ -464,11 +469,13 @@ impl Routes {
                 Sink::Foreign(queue) => {
                     stats.queued_bytes = queue.queued_bytes() as u64;
                     stats.dropped = queue.dropped();
+                    process = queue.process();
                 }
                 Sink::Upcall(_) => {}
             }
             SubscriptionRow {
                 groups: Arc::clone(&subscriber.names),
+                process,
                 upcall: matches!(subscriber.sink, Sink::Upcall(_)),
                 stats,
             }
