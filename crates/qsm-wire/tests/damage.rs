@@ -216,7 +216,9 @@ fn foreign_versions_kinds_flags_and_hops_are_told_apart() {
     assert_eq!(with(&mut bytes, 0, VERSION), DecodeError::UnknownKind);
     assert_eq!(with(&mut bytes, 1, 99), DecodeError::UnknownKind);
     bytes[1] = Kind::Solicit as u8;
-    assert_eq!(with(&mut bytes, 2, 2), DecodeError::BadValue);
+    assert_eq!(with(&mut bytes, 2, 2), DecodeError::Sealed);
+    assert_eq!(with(&mut bytes, 2, 3), DecodeError::BadValue);
+    assert_eq!(with(&mut bytes, 2, 4), DecodeError::BadValue);
     bytes[2] = 0;
     assert_eq!(with(&mut bytes, 3, 6), DecodeError::BadValue);
     bytes[3] = 5;
