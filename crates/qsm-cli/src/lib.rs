@@ -234,7 +234,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(args),
         Command::Capture(args) => capture::run(args),
         Command::Dissector(_) => dissector::run(),
-        Command::Keygen(args) => keygen::run(&args),
+        Command::Keygen(args) => keygen::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Bench(args) => qsm_measure::run(args),
         Command::Latency(args) => qsm_measure::run_latency(args),

@@ -69,7 +69,7 @@ impl Deriver {
         let node = maker.node.0.to_le_bytes();
         let incarnation = maker.incarnation.0.to_le_bytes();
         let mut bytes = [0; SECRET_BYTES];
-        expand(&self.secret, &[usage, &node, &incarnation], &mut bytes);
+        expand(&self.secret, &[usage, &node, &incarnation], &mut bytes)?;
         let key = UnboundKey::new(self.algorithm, &bytes).ok();
         bytes.zeroize();
         key.map(LessSafeKey::new)

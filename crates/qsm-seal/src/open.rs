@@ -1,4 +1,4 @@
-//! Packets that come are opened, or dropped with the reason.
+//! Packets that come are opened, or dropped with the reason (R-SEC-1).
 
 use core::fmt;
 

@@ -1,4 +1,4 @@
-//! Packets that leave are sealed.
+//! Packets that leave are sealed (R-SEC-2, R-SEC-3).
 
 use core::fmt;
 

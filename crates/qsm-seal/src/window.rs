@@ -1,4 +1,4 @@
-//! Packets that have come already are not taken again.
+//! Packets that have come already are not taken again (R-SEC-4).
 
 /// Counters below the highest one that are told apart; what is further behind counts as seen.
 pub(crate) const WINDOW: u64 = 1024;

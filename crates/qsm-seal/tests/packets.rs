@@ -53,6 +53,7 @@ fn question(node: u64) -> Vec<u8> {
     packet
 }
 
+/// Seals a packet. It grows by what packets leave free at their end (R-SEC-5).
 fn sealed(sealer: &mut Sealer, packet: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     sealer.seal(packet, &mut bytes).unwrap();
@@ -111,6 +112,7 @@ proptest! {
     }
 }
 
+// Rule R-SEC-1.
 #[test]
 fn what_is_cut_short_or_made_longer_is_refused() {
     for packet in [data(5, 1, &[7; 50]), question(5)] {
@@ -124,6 +126,7 @@ fn what_is_cut_short_or_made_longer_is_refused() {
     }
 }
 
+// Rule R-SEC-3.
 #[test]
 fn whoever_repairs_a_data_packet_makes_the_same_bytes_again() {
     let packet = data(5, 8, b"of node 5");
@@ -136,6 +139,7 @@ fn whoever_repairs_a_data_packet_makes_the_same_bytes_again() {
     assert_eq!(by_cacher, by_maker);
 }
 
+// Rule R-SEC-4.
 #[test]
 fn control_packets_are_opened_once_in_any_order() {
     let mut sealer = Sealer::new(&key());
@@ -173,6 +177,7 @@ fn a_packet_of_another_key_or_of_none_is_refused_as_such() {
     assert_eq!(opened(&mut opener, &posed), Err(OpenError::Forged));
 }
 
+// Rule R-SEC-2.
 #[test]
 fn nobody_makes_control_packets_in_anothers_name() {
     let mut sealer = Sealer::new(&key());

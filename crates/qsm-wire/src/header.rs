@@ -12,7 +12,7 @@ pub const HEADER_BYTES: usize = 24;
 /// Bytes at the end of a datagram that a protected packet uses for its authentication tag.
 /// Senders leave them free in every packet, so that protection never changes the packet size.
 pub const TAG_BYTES: usize = 16;
-/// The same of packets that are not data, which carry a counter as well.
+/// The same of packets that are not data, which carry a counter as well (R-SEC-5).
 pub const TAIL_BYTES: usize = TAG_BYTES + 8;
 
 /// Flag: the checksum covers the whole datagram.

@@ -197,7 +197,7 @@ impl fmt::Display for Stranger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from = self
             .from
-            .map_or("somebody".to_owned(), |from| from.to_string());
+            .map_or_else(|| "somebody".to_owned(), |from| from.to_string());
         match self.cause {
             StrangerCause::Protected => f.write_str(
                 "a key protects this cluster, and this node has none, so that it hears nobody: \

@@ -249,10 +249,7 @@ impl Owned {
             } => Absent::encode(header, *stream, *cause, ranges, &mut out),
             Self::SessionAck(heard) => heard.encode(header, &mut out),
             Self::SessionReset(reset) => reset.encode(header, &mut out),
-            Self::ListQuery(_)
-            | Self::ListReply(..)
-            | Self::GroupQuery { .. }
-            | Self::GroupReply { .. } => self.encode_enquiry(header, &mut out),
+            enquiry => enquiry.encode_enquiry(header, &mut out),
         }
         out
     }

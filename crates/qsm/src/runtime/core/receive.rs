@@ -7,6 +7,7 @@ use qsm_net::Datagram;
 use qsm_proto::Priority;
 
 use super::{BYTES_LOADED, Core};
+use crate::event::Event;
 use crate::runtime::tap::{Direction, Tap, Tapped};
 
 const _: () = assert!(qsm_net::CLASSES == Priority::COUNT);
@@ -64,6 +65,14 @@ impl Core {
             self.note_drops();
         }
         Ok(())
+    }
+
+    /// Tells of datagrams that were not read for want of a key, or for having none.
+    pub(super) fn note_strangers(&mut self) {
+        let (refused, sealed) = (self.port.take_refused(), self.endpoint.discarded_sealed());
+        if let Some(stranger) = self.strangers.note(self.now, refused, sealed) {
+            self.readers.tell(&Event::Stranger(stranger));
+        }
     }
 
     /// Tells the protocol of packets that the kernel dropped: it asks senders to slow down.

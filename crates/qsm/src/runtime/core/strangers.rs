@@ -1,12 +1,11 @@
-//! Datagrams of this cluster that the node's key does not open, told at once and then rarely.
+//! Datagrams of this cluster that the node's key does not open, told at once and then rarely (R-SEC-1).
 
 use std::time::Duration;
 
-use qsm_net::Refusal;
+use qsm_net::{Refusal, Refused};
 use qsm_proto::Instant;
 
-use super::Core;
-use crate::event::{Event, Stranger, StrangerCause};
+use crate::event::{Stranger, StrangerCause};
 
 /// Pause between two words about strangers.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -19,11 +18,16 @@ pub(super) struct StrangerLog {
     sealed: u64,
 }
 
-impl Core {
-    /// Tells of datagrams that came in this turn and were not read for want of a key, or for having none.
-    pub(super) fn note_strangers(&mut self) {
-        let sealed = self.endpoint.discarded_sealed();
-        let stranger = match self.port.take_refused() {
+impl StrangerLog {
+    /// Notes the latest datagram that was refused, if there is one, and how many a node without a key has dropped because
+    /// one protects them. `Some`: this is to be told now.
+    pub(super) fn note(
+        &mut self,
+        now: Instant,
+        refused: Option<Refused>,
+        sealed: u64,
+    ) -> Option<Stranger> {
+        let stranger = match refused {
             Some(refused) => Stranger {
                 from: Some(refused.from),
                 cause: match refused.why {
@@ -32,17 +36,44 @@ impl Core {
                     _ => StrangerCause::Forged,
                 },
             },
-            None if sealed > self.strangers.sealed => Stranger {
+            None if sealed > self.sealed => Stranger {
                 from: None,
                 cause: StrangerCause::Protected,
             },
-            None => return,
+            None => return None,
         };
-        self.strangers.sealed = sealed;
-        let told = self.strangers.told;
-        if told.is_none_or(|told| self.now.since(told) >= AGAIN) {
-            self.strangers.told = Some(self.now);
-            self.readers.tell(&Event::Stranger(stranger));
+        self.sealed = sealed;
+        if self.told.is_some_and(|told| now.since(told) < AGAIN) {
+            return None;
         }
+        self.told = Some(now);
+        Some(stranger)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    #[test]
+    fn strangers_are_told_at_once_and_then_every_ten_seconds() {
+        let mut log = StrangerLog::default();
+        let from = SocketAddr::from(([10, 0, 0, 1], 7));
+        let plain = Refused {
+            from,
+            why: Refusal::Plain,
+        };
+        let second = |second: u64| Instant(second * 1_000_000_000);
+        assert_eq!(log.note(second(1), None, 0), None);
+        let told = log.note(second(1), Some(plain), 0).unwrap();
+        assert_eq!(told.from, Some(from));
+        assert_eq!(told.cause, StrangerCause::Unprotected);
+        assert_eq!(log.note(second(10), Some(plain), 0), None);
+        let told = log.note(second(11), None, 1).unwrap();
+        assert_eq!(told.cause, StrangerCause::Protected);
+        // Nothing new.
+        assert_eq!(log.note(second(40), None, 1), None);
     }
 }
