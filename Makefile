@@ -308,10 +308,11 @@ dash-check: ## the dashboard in a browser, 200 nodes among them; installs Debian
 	$(CARGO) test $(LOCKED) -p qsm-cli --test dash
 
 package-deps:
+	$(call need,musl-gcc:musl-tools)
 	@command -v cargo-deb >/dev/null || $(CARGO) install cargo-deb --locked --version $(CARGO_DEB_VERSION)
 	@rustc --print target-libdir --target $(STATIC_TARGET) | xargs test -d || rustup target add $(STATIC_TARGET)
 
-package: package-deps ## a .deb (installs cargo-deb) and a static tarball (adds the musl target), in target/package
+package: package-deps ## a .deb (installs cargo-deb) and a static tarball (adds the musl target and its C compiler), in target/package
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(CARGO) build $(LOCKED) --release -p qsm-cli --target $(STATIC_TARGET)
 	rm -rf $(PACKAGES)/share $(PACKAGES)/$(ARCHIVE) $(PACKAGES)/*.deb $(PACKAGES)/*.tar.gz

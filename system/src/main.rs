@@ -89,6 +89,9 @@ struct Arguments {
     /// Have the kernel clone what is sent by unicast to many.
     #[arg(long)]
     clone_copies: bool,
+    /// Protect packets by the key of these tests.
+    #[arg(long)]
+    protected: bool,
     /// Be the membership service instead of a node.
     #[arg(long)]
     serve: bool,
@@ -191,6 +194,10 @@ impl Diary {
     }
 }
 
+/// The same in every process.
+const TEST_KEY: &str =
+    "qsm-key-1 aes-256-gcm 7465737465727320616e64206e6f626f647920656c7365207573652074686973";
+
 fn network(arguments: &Arguments) -> NetworkOptions {
     let mut network = NetworkOptions::new()
         .interfaces(&arguments.interface)
@@ -200,6 +207,9 @@ fn network(arguments: &Arguments) -> NetworkOptions {
     }
     if arguments.no_multicast {
         network = network.multicast(false);
+    }
+    if arguments.protected {
+        network = network.key(TEST_KEY.parse().expect("it is a key"));
     }
     if let Some(bytes) = arguments.receive_buffer {
         network = network.receive_buffer(bytes);

@@ -17,6 +17,8 @@ pub enum Transport {
     NoMulticast,
     /// The same, and the kernel clones it for all receivers.
     Clones,
+    /// All packets are protected by a key.
+    Protected,
     /// Addresses of regions are source-specific.
     SourceSpecific,
     /// All hosts are on two networks.
@@ -29,11 +31,12 @@ pub enum Transport {
 
 impl Transport {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Ipv4,
         Self::Ipv6,
         Self::NoMulticast,
         Self::Clones,
+        Self::Protected,
         Self::SourceSpecific,
         Self::TwoNetworks,
         Self::Cores,
@@ -48,6 +51,7 @@ impl Transport {
             Self::Ipv6 => "ipv6",
             Self::NoMulticast => "no-multicast",
             Self::Clones => "clones",
+            Self::Protected => "protected",
             Self::SourceSpecific => "ssm",
             Self::TwoNetworks => "two-networks",
             Self::Cores => "cores",
@@ -71,6 +75,7 @@ impl Transport {
             Self::Ipv4
             | Self::NoMulticast
             | Self::Clones
+            | Self::Protected
             | Self::SourceSpecific
             | Self::Cores
             | Self::Engine => Lab::new(),
@@ -101,6 +106,7 @@ impl Transport {
             Self::Ipv6 => command.arg("--ip=6"),
             Self::NoMulticast => command.arg("--no-multicast"),
             Self::Clones => command.args(["--no-multicast", "--clone-copies"]),
+            Self::Protected => command.arg("--protected"),
             Self::SourceSpecific => command.arg("--source-specific"),
             Self::Cores => command.args(["--cores", "2"]),
             Self::Ipv4 | Self::TwoNetworks | Self::Engine => command,

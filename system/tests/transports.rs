@@ -69,6 +69,7 @@ transports! {
     ipv6: Ipv6,
     no_multicast: NoMulticast,
     clones: Clones,
+    protected: Protected,
     source_specific: SourceSpecific,
     two_networks: TwoNetworks,
     two_cores: Cores,
