@@ -190,18 +190,19 @@ mod tests {
     #[test]
     fn packets_expire_when_all_their_messages_have_and_never_early() {
         let mut lifetimes = lifetimes();
-        lifetimes.note(at(0), SENDER, 10);
-        lifetimes.note(at(100), SENDER, 20);
-        let expired = |ms, sequence, groups: &[u32]| {
+        let expired = |lifetimes: &Lifetimes, ms, sequence, groups: &[u32]| {
             lifetimes.is_expired(at(ms), SENDER, sequence, &packet(groups))
         };
+        lifetimes.note(at(0), SENDER, 10);
+        assert!(!expired(&lifetimes, 49, 10, &[2]));
+        assert!(expired(&lifetimes, 52, 10, &[2]));
+        lifetimes.note(at(100), SENDER, 20);
         for (ms, sequence, groups, over) in [
-            (49, 10, &[2][..], false),
-            (52, 10, &[2], true),
-            (52, 11, &[2], false),
+            (149, 11, &[2][..], false),
             (149, 20, &[2, 2], false),
-            (152, 20, &[2, 2], true),
+            (152, 10, &[2], true),
             (152, 10, &[1, 2], false),
+            (155, 20, &[2, 2], true),
             (207, 10, &[2, 1], true),
             (207, 11, &[1], false),
             (307, 20, &[1], true),
@@ -210,7 +211,8 @@ mod tests {
             (900, 10, &[7], false),
             (900, 10, &[], false),
         ] {
-            assert_eq!(expired(ms, sequence, groups), over, "{ms} ms: {groups:?}");
+            let is = expired(&lifetimes, ms, sequence, groups);
+            assert_eq!(is, over, "{ms} ms: {groups:?}");
         }
         let other = Origin::default();
         assert!(!lifetimes.is_expired(at(900), other, 1, &packet(&[2])));

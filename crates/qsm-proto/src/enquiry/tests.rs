@@ -1,3 +1,5 @@
+use qsm_wire::TAIL_BYTES;
+
 use super::*;
 
 const CLUSTER: u32 = 5;
@@ -319,7 +321,10 @@ fn a_question_about_a_group_is_repeated_until_its_answer_comes() {
             panic!("no question");
         };
         assert_eq!(query.name, "news");
-        assert_eq!(GroupReply::room(&query, DATAGRAM), DATAGRAM - 16 - 32);
+        assert_eq!(
+            GroupReply::room(&query, DATAGRAM),
+            DATAGRAM - TAIL_BYTES - 32
+        );
         asked.push(query.nonce);
     }
     let reply = |nonce, answer: &[u8]| {
