@@ -689,6 +689,7 @@ impl Engine {
     fn concerns_caller(&self, host: usize) -> bool {
         self.hosts[host].watched
             || self.outputs.overran
+            || !self.outputs.repairs.is_empty()
             || !self.outputs.claims.is_empty()
             || !self.outputs.tokens.is_empty()
             || !self.outputs.data.is_empty()

@@ -8,7 +8,7 @@ use qsm_wire::{
     Absent, AbsentCause, Chunk, DecodeError, GroupId, GroupNumbers, GroupQuery, GroupReply, Header,
     Heartbeat, Kind, ListQuery, ListReply, Marks, MemberIndex, Numbers, NumbersQuery, Opening,
     Packet, Part, RegionId, Request, RequestHead, SeqRange, SlotHead, StreamId, Summary,
-    SummarySlot, Token, TokenHead, TokenWriter, ViewNumber,
+    SummarySlot, TAIL_BYTES, Token, TokenHead, TokenWriter, ViewNumber,
 };
 use qsm_wire::{Origin, Ranges, Slot};
 use support::dice::Dice;
@@ -393,7 +393,10 @@ fn a_part_lies_within_its_list_and_is_not_much_longer_than_the_question() {
             padding: ListQuery::padding_for(datagram),
         };
         // A padded question has a full datagram for its answer, a short one has not.
-        assert_eq!(ListReply::room(&query, datagram), datagram - 16 - 49);
+        assert_eq!(
+            ListReply::room(&query, datagram),
+            datagram - TAIL_BYTES - 49
+        );
         query.padding = 0;
         assert_eq!(ListReply::room(&query, datagram), 3 * 45 - 49);
         bytes.clear();
@@ -427,7 +430,10 @@ fn a_question_about_a_group_has_a_name_and_room_for_its_answer() {
             name: "news",
             padding,
         };
-        assert_eq!(GroupReply::room(&query, datagram), datagram - 16 - 32);
+        assert_eq!(
+            GroupReply::room(&query, datagram),
+            datagram - TAIL_BYTES - 32
+        );
         query.padding = 0;
         assert_eq!(GroupReply::room(&query, datagram), 3 * 38 - 32);
     }
