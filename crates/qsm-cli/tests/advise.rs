@@ -1,8 +1,14 @@
 //! `qsm advise`, as a process: answers as text and as JSON, errors with their remedy.
 
-use std::process::{Command, Output};
+mod support;
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use support::{Cluster, Lines, Running};
 
 fn advise(line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_qsm"));
@@ -102,4 +108,48 @@ fn nonsense_is_a_usage_error_with_a_remedy() {
         assert!(stderr.contains(said), "{line}: {stderr}");
         assert!(output.stdout.is_empty());
     }
+}
+
+#[test]
+fn the_rate_of_a_running_node_may_take_the_place_of_a_given_one() {
+    let cluster = Cluster::new();
+    let name = format!("advised-{}", std::process::id());
+    let mut sub = cluster.start(&["sub", "news", "--name", &name]);
+    Lines::of_stderr(&mut sub.0).wait("where it is", |line| line.contains("subscribed to"));
+    let publishing = cluster
+        .command(&["pub", "news"])
+        .stdin(Stdio::piped())
+        .spawn();
+    let mut publishing = Running(publishing.unwrap());
+    let mut input = publishing.0.stdin.take().unwrap();
+    // Until the publisher is gone.
+    let writer = thread::spawn(move || {
+        while writeln!(input, "{}", "x".repeat(1000)).is_ok() {
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let until = Instant::now() + Duration::from_secs(60);
+    let line = format!("buffer --node {name} --pause 50ms --json");
+    let output = loop {
+        let output = advise(&line);
+        if output.status.success() {
+            break output;
+        }
+        // Nothing has come yet.
+        assert!(Instant::now() < until, "{}", support::stderr(&output));
+    };
+    let advice: Value = serde_json::from_str(stdout(&output)).unwrap();
+    let inputs = advice["inputs"].as_array().unwrap();
+    let rate = inputs.iter().find(|input| input["name"] == "rate").unwrap();
+    assert!(rate["value"].as_f64().unwrap() > 1000.0, "{advice}");
+    drop(publishing);
+    writer.join().unwrap();
+    drop(sub);
+
+    let gone = advise(&format!("retention --node {name} --away 30s"));
+    assert_eq!(gone.status.code(), Some(1));
+    let said = support::stderr(&gone);
+    assert!(said.contains("no node of this host is called"), "{said}");
+    let neither = advise("retention --away 30s");
+    assert_eq!(neither.status.code(), Some(2));
 }

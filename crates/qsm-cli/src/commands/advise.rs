@@ -1,11 +1,15 @@
 //! `qsm advise`: equations for planning, with units and sources.
 
+mod rate;
+
 use clap::{Args, Subcommand};
 use qsm_advise::calculators as calculate;
 use qsm_advise::{Advice, AdviceError, BitRate, Bytes, Count, Frequency, Metres, Seconds, Share};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::output;
+
+use self::rate::{Flow, RateArgs};
 
 /// Arguments of `qsm advise`.
 #[derive(Debug, Clone, Args)]
@@ -15,6 +19,7 @@ use qsm_console::output;
     "qsm advise coalescing --interrupts 8000/s          latency that a network card adds"
     "qsm advise budget --total 2ms --part cpu=1ms --part network=120us"
     "qsm advise buffer --rate 1Gbit/s --pause 50ms --json"
+    "qsm advise buffer --node desk --pause 50ms        at the rate that a node of this host receives now"
 ))]
 pub(crate) struct AdviseArgs {
     /// What to calculate.
@@ -61,9 +66,9 @@ enum Calculator {
 #[derive(Debug, Clone, Args)]
 #[command(before_help = examples!("qsm advise buffer --rate 500Mbit/s --pause 20ms"))]
 struct BufferArgs {
-    /// Average rate of what is received: 1Gbit/s, 100MB/s
-    #[arg(long)]
-    rate: BitRate,
+    /// What is received.
+    #[command(flatten)]
+    rate: RateArgs,
     /// Longest time for which the receiver does not read: 50ms
     #[arg(long, value_name = "TIME")]
     pause: Seconds,
@@ -78,9 +83,9 @@ struct DelayArgs {
     /// Size of the buffer: 32M, 8388608
     #[arg(long, value_name = "BYTES")]
     buffer: Bytes,
-    /// Average rate of what is received: 1Gbit/s, 100MB/s
-    #[arg(long)]
-    rate: BitRate,
+    /// What is received.
+    #[command(flatten)]
+    rate: RateArgs,
     /// Bytes of buffer for each byte of data; 1 for systems that count data alone
     #[arg(long, value_name = "NUMBER", default_value = "2")]
     overhead: Count,
@@ -103,9 +108,9 @@ struct MemoryArgs {
 #[derive(Debug, Clone, Args)]
 #[command(before_help = examples!("qsm advise retention --rate 80Mbit/s --away 30s"))]
 struct RetentionArgs {
-    /// Average rate of what is sent: 80Mbit/s, 10MB/s
-    #[arg(long)]
-    rate: BitRate,
+    /// What is sent.
+    #[command(flatten)]
+    rate: RateArgs,
     /// Longest time for which a receiver may be away: 30s
     #[arg(long, value_name = "TIME")]
     away: Seconds,
@@ -209,9 +214,9 @@ struct RepairArgs {
 #[derive(Debug, Clone, Args)]
 #[command(before_help = examples!("qsm advise repair-rate --rate 100Mbit/s --loss 1% --receivers 20"))]
 struct RepairRateArgs {
-    /// Rate of new data: 100Mbit/s
-    #[arg(long)]
-    rate: BitRate,
+    /// What is sent.
+    #[command(flatten)]
+    rate: RateArgs,
     /// Packets that each receiver loses: 1%
     #[arg(long, value_name = "PERCENT")]
     loss: Share,
@@ -250,7 +255,7 @@ struct BudgetArgs {
 /// # Errors
 /// An input makes no sense, or the output cannot be written.
 pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
-    let advice = args.command.advice();
+    let advice = args.command.advice()?;
     let advice = advice.map_err(|error| Failure::usage(error.cause, error.remedy))?;
     let text = match args.json {
         true => format!("{}\n", advice.to_json()),
@@ -260,12 +265,16 @@ pub(crate) fn run(args: &AdviseArgs) -> Result<(), Failure> {
 }
 
 impl Calculator {
-    fn advice(&self) -> Result<Advice, AdviceError> {
-        match self {
-            Self::Buffer(on) => calculate::buffer(on.rate, on.pause, on.overhead),
-            Self::Delay(on) => calculate::delay(on.buffer, on.rate, on.overhead),
+    fn advice(&self) -> Result<Result<Advice, AdviceError>, Failure> {
+        Ok(match self {
+            Self::Buffer(on) => {
+                calculate::buffer(on.rate.of(Flow::Received)?, on.pause, on.overhead)
+            }
+            Self::Delay(on) => {
+                calculate::delay(on.buffer, on.rate.of(Flow::Received)?, on.overhead)
+            }
             Self::Memory(on) => calculate::memory(on.buffer, on.receivers, on.sockets),
-            Self::Retention(on) => calculate::retention(on.rate, on.away),
+            Self::Retention(on) => calculate::retention(on.rate.of(Flow::Sent)?, on.away),
             Self::Serialization(on) => calculate::serialization(on.packet, on.rate, on.hops),
             Self::Propagation(on) => calculate::propagation(on.distance, on.speed),
             Self::Queue(on) => calculate::queue(on.queued, on.rate),
@@ -276,10 +285,10 @@ impl Calculator {
             }
             Self::Repair(on) => calculate::repair(on.detection, on.round_trip, on.give_up),
             Self::RepairRate(on) => {
-                calculate::repair_rate(on.rate, on.loss, on.receivers, on.limit)
+                calculate::repair_rate(on.rate.of(Flow::Sent)?, on.loss, on.receivers, on.limit)
             }
             Self::TcpOrder(on) => calculate::tcp_order(on.received, on.out_of_order),
             Self::Budget(on) => calculate::budget(on.total, &on.parts),
-        }
+        })
     }
 }
