@@ -290,7 +290,8 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 ARCHIVE := qsm-$(VERSION)-linux-$(shell uname -m)
 # The time of all files of packages: that of the commit, so that the same sources give the same packages.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-export SOURCE_DATE_EPOCH
+# Of these alone: what C compilers are given is built anew whenever it changes.
+package package-check: export SOURCE_DATE_EPOCH := $(SOURCE_DATE_EPOCH)
 
 alerts-check: ## promtool tries the alerts, and reads what the dashboard asks; installs Debian's prometheus
 	$(call need,promtool:prometheus jq:jq)
