@@ -27,7 +27,7 @@ const CHANNEL: Field = u32("channel", "channel of a region");
 pub(crate) const ADDRESS: Field = address("address", "address and port");
 /// A speaker of a region.
 pub(crate) const SPEAKER: Field = origin("speaker", "speaker that is heard, or not");
-/// Who asks whether a speaker is heard.
+/// Member that asks whether a speaker is heard.
 pub(crate) const ASKER: Field = origin("asker", "member that asks");
 /// One of the service's lists.
 pub(crate) const LIST: Field = named("list", LISTS, "list that is asked for");

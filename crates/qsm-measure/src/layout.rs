@@ -238,7 +238,7 @@ pub(crate) struct LayoutOptions {
     /// zipf:EACH,GROUPS, hierarchical
     #[arg(long, value_name = "LAYOUT", value_parser = Layout::from_str)]
     pub(crate) layout: Option<Layout>,
-    /// How much goes to its groups.
+    /// Share of the messages that goes to its groups.
     #[command(flatten)]
     pub(crate) load: LayoutLoad,
 }
@@ -252,7 +252,7 @@ pub(crate) struct LayoutAxis {
     /// identical. all: these five, with 5 of 1,000 groups
     #[arg(long, value_name = "LAYOUT", value_parser = LayoutChoice::from_str)]
     layout: Vec<LayoutChoice>,
-    /// How much goes to their groups.
+    /// Share of the messages that goes to their groups.
     #[command(flatten)]
     load: LayoutLoad,
 }

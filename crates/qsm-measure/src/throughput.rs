@@ -125,7 +125,7 @@ fn slowest(caught: &[Caught]) -> f64 {
     rates.fold(f64::INFINITY, f64::min)
 }
 
-/// What is measured, for people.
+/// Description of what is measured, for people.
 #[must_use]
 pub(crate) fn header(args: &ThroughputArgs) -> String {
     let (load, local) = (&args.load, &args.local);
@@ -284,7 +284,7 @@ impl Run {
     }
 }
 
-/// How the messages of a layout went.
+/// Fate of the messages of a layout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LayoutFigures {
     /// Data packets per message, without repairs.
@@ -309,7 +309,7 @@ impl Throughput {
         self.runs.iter().map(Run::sent_per_second).collect()
     }
 
-    /// How the messages went.
+    /// Fate of the messages.
     #[must_use]
     pub(crate) fn layout_figures(&self) -> LayoutFigures {
         LayoutFigures {
@@ -441,7 +441,7 @@ impl Throughput {
         results
     }
 
-    /// What the runs gave, for programs.
+    /// Results of the runs, for programs.
     #[must_use]
     pub(crate) fn results(&self) -> Value {
         let figures = self.layout_figures();

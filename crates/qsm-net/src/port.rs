@@ -54,7 +54,7 @@ pub struct Port {
     copier: Option<Copier>,
     cloning: Cloning,
     injector: Option<Injector>,
-    /// What was opened of the last batch, where a guard opens.
+    /// Datagrams that were opened of the last batch, where a guard opens.
     opened: Option<Vec<Place>>,
     busy_poll: Option<BusyPoll>,
     /// Word of the kernel about interfaces, if it can be had.

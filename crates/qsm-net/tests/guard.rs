@@ -45,7 +45,7 @@ fn open(mark: Option<u8>, offload: Offload) -> Ports {
     ports
 }
 
-/// What has come, until a datagram of one byte with this value.
+/// Datagrams that have come, until one of one byte with this value.
 fn until(ports: &mut Ports, last: u8) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     while all

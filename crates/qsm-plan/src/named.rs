@@ -61,7 +61,7 @@ pub struct ServiceHints {
     paces: ByName<GroupPace>,
 }
 
-/// What groups have by their names, or by the beginnings of their names.
+/// Properties of groups by their names, or by the beginnings of their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ByName<T> {
     exact: BTreeMap<String, T>,

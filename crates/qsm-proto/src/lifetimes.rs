@@ -32,7 +32,7 @@ pub(crate) struct Lifetimes {
     ages: BTreeMap<Origin, Vec<PacketAges>>,
 }
 
-/// How far a stream went at the times of one lifetime.
+/// Ends of a stream at the times of one lifetime.
 #[derive(Debug, Default)]
 struct PacketAges {
     /// Until this time the stream was known to go so far; ascending.

@@ -107,7 +107,7 @@ impl ClusterKey {
         KeyId(u32::from_le_bytes(id))
     }
 
-    /// What keys are derived from, once for all of them (HKDF, RFC 5869).
+    /// Extracts what keys are derived from, once for all of them (HKDF, RFC 5869).
     pub(crate) fn extract(&self) -> Prk {
         Salt::new(HKDF_SHA256, SALT).extract(&self.secret)
     }
@@ -179,7 +179,7 @@ pub enum KeyError {
     Several,
     /// A cipher of this name is not known.
     Cipher(String),
-    /// What follows the cipher is not 64 hexadecimal digits.
+    /// The cipher is not followed by 64 hexadecimal digits.
     Secret,
     /// The system has no random numbers.
     Random,

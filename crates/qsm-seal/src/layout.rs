@@ -11,7 +11,7 @@ use qsm_wire::{DATA_HEADER_BYTES, HEADER_BYTES, HOP_AT, Kind, TAG_BYTES, TAIL_BY
 /// Bytes of the counter of a packet that is not data.
 pub(crate) const COUNTER_BYTES: usize = TAIL_BYTES - TAG_BYTES;
 
-/// What a packet's kind decides.
+/// Form of a protected packet, which its kind decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Its number is in its header.
@@ -60,7 +60,7 @@ pub(crate) fn control_nonce(counter: u64) -> Nonce {
     Nonce::assume_unique_for_key(nonce)
 }
 
-/// What is authenticated of a header: all of it but the hop.
+/// Authenticated part of a header: all of it but the hop.
 pub(crate) fn authenticated(head: &[u8]) -> ([u8; DATA_HEADER_BYTES], usize) {
     let mut bytes = [0; DATA_HEADER_BYTES];
     bytes[..head.len()].copy_from_slice(head);

@@ -1,6 +1,7 @@
 //! Packets that leave are sealed (R-SEC-2, R-SEC-3).
 
 use core::fmt;
+use std::collections::hash_map::Entry;
 
 use aws_lc_rs::aead::Aad;
 use qsm_wire::{CHECKSUM_AT, FLAGS_AT, NodeId, SEALED};
@@ -56,14 +57,15 @@ impl Sealer {
         if form == Form::Control && *self.me.get_or_insert(maker.node) != maker.node {
             return Err(SealError::OtherMaker(maker.node));
         }
-        if !self.makers.contains_key(&maker) {
-            if self.makers.len() >= MAKERS_MAX {
-                self.makers.clear();
-            }
-            let keys = self.deriver.keys(maker).ok_or(SealError::Refused)?;
-            self.makers.insert(maker, keys);
+        if self.makers.len() >= MAKERS_MAX && !self.makers.contains_key(&maker) {
+            self.makers.clear();
         }
-        let keys = self.makers.get(&maker).ok_or(SealError::Refused)?;
+        let keys = match self.makers.entry(maker) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                place.insert(self.deriver.keys(maker).ok_or(SealError::Refused)?)
+            }
+        };
         let begin = out.len();
         out.extend_from_slice(datagram);
         let (head, body) = out[begin..].split_at_mut(form.head_bytes());

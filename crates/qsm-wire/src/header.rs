@@ -204,6 +204,14 @@ pub fn cluster_number(name: &str) -> u32 {
     })
 }
 
+/// Number of the cluster that a datagram of this version says it is of, whatever else is in it.
+#[must_use]
+pub fn cluster_of(datagram: &[u8]) -> Option<u32> {
+    let (head, rest) = datagram.split_at_checked(CLUSTER_AT)?;
+    let number = rest.first_chunk()?;
+    (head[0] == VERSION).then(|| u32::from_le_bytes(*number))
+}
+
 /// Makes the headers of a cluster's packets: the fields that do not depend on the packet are
 /// filled in here and nowhere else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -109,7 +109,7 @@ impl<'a> Request<'a> {
 /// Why packets are not sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AbsentCause {
-    /// Who says it does not hold them any more.
+    /// They are not held any more where this is said.
     #[default]
     Gone = 0,
     /// The lifetime of all messages in them is over (R-DATA-14).

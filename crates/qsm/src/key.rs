@@ -63,11 +63,11 @@ pub struct KeyFileError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum KeyFileCause {
-    /// What the system says.
+    /// The system refuses, as it says.
     Io(io::Error),
     /// Others than its owner have rights on it: these, and its owner's.
     ReadableByOthers(u32),
-    /// What is in it is no key.
+    /// The file holds no key.
     NoKey(KeyError),
 }
 
@@ -83,7 +83,7 @@ impl KeyFileError {
         &self.cause
     }
 
-    /// What can be done about it.
+    /// Remedy: a thing to do about it.
     #[must_use]
     pub fn remedy(&self) -> String {
         let path = self.path.display();

@@ -126,7 +126,7 @@ impl Attacker {
         }
     }
 
-    /// What it has heard so far, at most so many packets of each kind.
+    /// Packets that it has heard so far, at most so many of each kind.
     fn recorded(&mut self, most: usize) -> Vec<Vec<u8>> {
         let mut kinds = BTreeMap::new();
         let mut all = Vec::new();

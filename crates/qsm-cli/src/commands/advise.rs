@@ -66,7 +66,7 @@ enum Calculator {
 #[derive(Debug, Clone, Args)]
 #[command(before_help = examples!("qsm advise buffer --rate 500Mbit/s --pause 20ms"))]
 struct BufferArgs {
-    /// What is received.
+    /// Rate of what is received.
     #[command(flatten)]
     rate: RateArgs,
     /// Longest time for which the receiver does not read: 50ms
@@ -83,7 +83,7 @@ struct DelayArgs {
     /// Size of the buffer: 32M, 8388608
     #[arg(long, value_name = "BYTES")]
     buffer: Bytes,
-    /// What is received.
+    /// Rate of what is received.
     #[command(flatten)]
     rate: RateArgs,
     /// Bytes of buffer for each byte of data; 1 for systems that count data alone
@@ -108,7 +108,7 @@ struct MemoryArgs {
 #[derive(Debug, Clone, Args)]
 #[command(before_help = examples!("qsm advise retention --rate 80Mbit/s --away 30s"))]
 struct RetentionArgs {
-    /// What is sent.
+    /// Rate of what is sent.
     #[command(flatten)]
     rate: RateArgs,
     /// Longest time for which a receiver may be away: 30s
@@ -214,7 +214,7 @@ struct RepairArgs {
 #[derive(Debug, Clone, Args)]
 #[command(before_help = examples!("qsm advise repair-rate --rate 100Mbit/s --loss 1% --receivers 20"))]
 struct RepairRateArgs {
-    /// What is sent.
+    /// Rate of what is sent.
     #[command(flatten)]
     rate: RateArgs,
     /// Packets that each receiver loses: 1%

@@ -20,7 +20,7 @@ use serde_json::json;
 pub(crate) struct KeygenArgs {
     /// The file; it must not exist
     pub(crate) file: PathBuf,
-    /// How packets are protected: aes-256-gcm, or chacha20-poly1305
+    /// Cipher that protects packets: aes-256-gcm, or chacha20-poly1305
     #[arg(long, value_name = "CIPHER", default_value_t = Cipher::default(), value_parser = cipher)]
     pub(crate) cipher: Cipher,
     /// Write JSON: one object

@@ -225,7 +225,7 @@ impl Registry {
         best
     }
 
-    /// What else is possible.
+    /// Alternatives.
     fn ways(
         &self,
         id: GroupId,

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use qsm_wire::{
-    Body, CLUSTER_AT, DecodeError, GroupId, Header, Heartbeat, NodeId, NumbersQuery, Origin,
-    Packet, RegionId, Request, StreamId, StreamQuery,
+    Body, DecodeError, GroupId, Header, Heartbeat, NodeId, NumbersQuery, Origin, Packet, RegionId,
+    Request, StreamId, StreamQuery, cluster_of,
 };
 
 use self::copies::Copies;
@@ -563,7 +563,9 @@ impl Endpoint {
             DecodeError::UnknownVersion => &mut stats.discard_version,
             DecodeError::UnknownKind => &mut stats.discard_kind,
             // Clusters share addresses, and some may be protected.
-            DecodeError::Sealed if !is_of(datagram, cluster) => &mut stats.discard_cluster,
+            DecodeError::Sealed if cluster_of(datagram) != Some(cluster) => {
+                &mut stats.discard_cluster
+            }
             DecodeError::Sealed => &mut stats.discard_sealed,
             _ => &mut stats.discard_malformed,
         };
@@ -585,10 +587,4 @@ impl Endpoint {
         self.node.now = self.node.now.max(now);
         self.node.now
     }
-}
-
-/// Tells whether a datagram that cannot be read says that it is of this cluster.
-fn is_of(datagram: &[u8], cluster: u32) -> bool {
-    let number = datagram.get(CLUSTER_AT..CLUSTER_AT + 4);
-    number == Some(&cluster.to_le_bytes())
 }

@@ -511,7 +511,7 @@ impl ReceiveStream {
         self.lookup(sequence) == Some(PacketState::Lost)
     }
 
-    /// Whether this packet has been given up here because its messages had expired.
+    /// Tells whether this packet has been given up here because its messages had expired.
     #[must_use]
     pub fn gave_up_expired(&self, sequence: u64) -> bool {
         self.lookup(sequence) == Some(PacketState::Expired)

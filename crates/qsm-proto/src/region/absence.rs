@@ -136,7 +136,7 @@ impl Absence {
         }
     }
 
-    /// How far a stream goes, by the answers so far.
+    /// End of a stream, by the answers so far.
     pub(super) fn extent_of(&self, sender: Origin) -> Option<u64> {
         self.extents.get(&sender).copied()
     }

@@ -158,7 +158,7 @@ fn write_network(options: &SimOptions, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// What services know of nodes and groups by their names.
+/// Writes what services know of nodes and groups by their names.
 fn write_hints(options: &SimOptions, out: &mut String) -> fmt::Result {
     for (group, time) in &options.lifetimes {
         writeln!(out, "lifetime {group} {}", Time(*time))?;

@@ -1,10 +1,10 @@
-//! What hosts and nodes are called, and a line on each.
+//! Names of hosts and nodes, and a line on each.
 
 use super::World;
 use crate::trace::Names;
 
 impl World {
-    /// What nodes and addresses are called in a trace.
+    /// Names of nodes and addresses in a trace.
     pub(crate) fn names(&self) -> Names {
         let lives = self.checkers.history.lives();
         Names {

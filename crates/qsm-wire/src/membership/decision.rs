@@ -57,7 +57,7 @@ pub struct RegionDecision {
     pub groups: u32,
     /// Deliveries of a million that its members do not want, each of its groups having as many messages.
     pub unwanted_ppm: u32,
-    /// What hints bind.
+    /// Hints that bind it.
     pub hints: RegionHints,
     /// Another region of the group that it could be merged with, the one that fits best.
     pub nearest: Option<NearRegion>,

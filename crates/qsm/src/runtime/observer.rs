@@ -7,14 +7,13 @@ use std::time::Duration;
 use qsm_net::{Family, Interface, Ports};
 use qsm_proto::enquiry::{Enquiry, EnquiryAnswer, EnquiryConfig, EnquiryQuestion};
 use qsm_proto::{Config, Seed, Transmit};
-use qsm_wire::{DecodeError, NodeId, Packet};
+use qsm_wire::{DecodeError, NodeId, Packet, cluster_of};
 
 use crate::error::{CloseReason, RequestError, StartError};
 use crate::runtime::clock::Clock;
 use crate::runtime::network::NetworkOptions;
 use crate::runtime::random::random;
 use crate::runtime::settings::check_name;
-use crate::runtime::shield::cluster_of;
 use crate::runtime::transmit::{Poll, Transmitter};
 
 const DOING: &str = "asking the membership service; is one running and reachable?";

@@ -2,7 +2,7 @@
 
 use qsm_net::{Guard, Refusal};
 use qsm_seal::{ClusterKey, OpenError, Opener, Sealer};
-use qsm_wire::{CLUSTER_AT, FLAGS_AT, VERSION, cluster_number};
+use qsm_wire::{cluster_number, cluster_of};
 
 /// Seals what leaves, and opens what comes of the cluster.
 #[derive(Debug)]
@@ -45,13 +45,6 @@ impl Guard for Shield {
             _ => Refusal::Forged,
         })
     }
-}
-
-/// Number of the cluster that a datagram says it is of, if it is of our version.
-pub(crate) fn cluster_of(datagram: &[u8]) -> Option<u32> {
-    let (head, rest) = datagram.split_at_checked(CLUSTER_AT)?;
-    let number = rest.first_chunk()?;
-    (head[0] == VERSION && head.len() > FLAGS_AT).then(|| u32::from_le_bytes(*number))
 }
 
 #[cfg(test)]

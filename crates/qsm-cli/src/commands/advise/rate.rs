@@ -15,12 +15,12 @@ const WATCH: Duration = Duration::from_secs(2);
 /// Time that it has for its counters.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a rate is of.
+/// Direction that a rate is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// What comes in.
+    /// Into the node.
     Received,
-    /// What leaves.
+    /// Out of it.
     Sent,
 }
 

@@ -257,7 +257,7 @@ fn pair(one: RegionId, other: RegionId) -> [RegionId; 2] {
     [one.min(other), one.max(other)]
 }
 
-/// What all ways have.
+/// Figures that all ways have.
 struct Figures {
     packets: u32,
     cost_ns: u64,

@@ -41,7 +41,7 @@ impl Queue<'_> {
         self.row["stats"][name].as_f64().unwrap_or(0.0)
     }
 
-    /// Whether both are the same subscription, as far as that can be seen.
+    /// Tells whether both are the same subscription, as far as that can be seen.
     fn is(&self, other: &Queue<'_>) -> bool {
         let same = |name| self.row[name] == other.row[name];
         same("groups") && same("process") && same("upcall")

@@ -10,7 +10,7 @@ use crate::event::{Stranger, StrangerCause};
 /// Pause between two words about strangers.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// What has been told.
+/// Memory of what has been told.
 #[derive(Debug, Default)]
 pub(super) struct StrangerLog {
     told: Option<Instant>,

@@ -41,7 +41,7 @@ fn lose(routes: &mut Routes, group: u32, first: u64, last: u64) {
     });
 }
 
-/// What a subscription yields, in short.
+/// Summary of what a subscription yields.
 fn yields(inbox: &Inbox<Received>) -> Vec<String> {
     let received = std::iter::from_fn(|| inbox.try_recv().unwrap());
     let short = |received| match received {
