@@ -11,7 +11,7 @@ use qsm_proto::{Event, Instant, UnservedCause, nanoseconds};
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
 use crate::checkers::deafness::{Pair, is_filtered};
-use crate::checkers::flush::{self, Served};
+use crate::checkers::flush::Served;
 use crate::checkers::retention;
 use crate::checkers::unserved::Word;
 use crate::faults::Fault;
@@ -43,18 +43,23 @@ impl World {
         self.judge_hearing()
     }
 
-    fn judge_flush(&self, host: usize) -> Result<(), Violation> {
-        let machine = self.engine.machine(host).filter(|one| one.is_stable());
-        let (Some(sender), Some(machine)) = (self.apps[host].origin, machine) else {
+    fn judge_flush(&mut self, host: usize) -> Result<(), Violation> {
+        let (Some(sender), Some(machine)) = (self.apps[host].origin, self.engine.machine(host))
+        else {
             return Ok(());
         };
+        let mut flush = core::mem::take(&mut self.checkers.flush);
         for region in machine.all_regions() {
             let members = region.view().members().iter();
             let members = members.filter(|member| member.origin != sender);
             let served = members.filter_map(|member| self.served(member.origin, region.id()));
             let served: Vec<Served<'_>> = served.collect();
-            flush::check(sender, region, &served)?;
+            flush.note(sender, region.id(), &served);
+            if machine.is_stable() {
+                flush.check(sender, region, &served)?;
+            }
         }
+        self.checkers.flush = flush;
         Ok(())
     }
 

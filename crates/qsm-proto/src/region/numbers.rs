@@ -82,7 +82,7 @@ impl RegionCx<'_> {
                 let (history, groups) = (&region.history, &region.groups);
                 let backoff = &region.backoff;
                 let mut context = self.node.stream_context(backoff, history, groups, out);
-                stream.take_numbers(numbers, groups, &region.history, &mut context.delivery)
+                stream.take_numbers(numbers, &region.history, &mut context.delivery)
             }
             false => AnswerWorth::Impossible,
         };

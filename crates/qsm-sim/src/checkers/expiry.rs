@@ -3,8 +3,9 @@ use std::collections::BTreeMap;
 
 use qsm_proto::Instant;
 use qsm_proto::region::Region;
-use qsm_wire::{Body, ChannelId, GroupId, Hop, Origin, Packet, StreamId};
+use qsm_wire::{Body, ChannelId, GroupId, Hop, Packet, StreamId};
 
+use super::LostNumbers;
 use super::history::History;
 use crate::machine::Machine;
 use crate::violation::Violation;
@@ -74,9 +75,9 @@ impl Expiry {
         now: Instant,
         history: &History,
         lifetime: Option<Duration>,
-        lost: Expired,
+        lost: LostNumbers,
     ) -> Result<(), Violation> {
-        let Expired {
+        let LostNumbers {
             receiver,
             group,
             sender,
@@ -190,19 +191,9 @@ impl Expiry {
     }
 }
 
-/// Messages that will not come, because they had expired.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Expired {
-    pub(crate) receiver: Origin,
-    pub(crate) group: usize,
-    pub(crate) sender: Origin,
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-}
-
 #[cfg(test)]
 mod tests {
-    use qsm_wire::{Incarnation, NodeId};
+    use qsm_wire::{Incarnation, NodeId, Origin};
 
     use super::*;
 
@@ -226,7 +217,7 @@ mod tests {
         (0..10).for_each(|ms| history.publish(origin(2), 0, at(ms)));
         let expiry = Expiry::default();
         let told = |ms, lifetime, last| {
-            let lost = Expired {
+            let lost = LostNumbers {
                 receiver: origin(1),
                 group: 0,
                 sender: origin(2),

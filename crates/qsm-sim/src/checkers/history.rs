@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use qsm_proto::Instant;
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
-use super::expiry::Expired;
+use super::LostNumbers;
 use super::unserved::Unserved;
 use crate::runs::Runs;
 
@@ -374,7 +374,7 @@ impl History {
     }
 
     /// Lost messages had expired.
-    pub(crate) fn expire(&mut self, lost: Expired) {
+    pub(crate) fn expire(&mut self, lost: LostNumbers) {
         let key = (lost.receiver, lost.group, lost.sender);
         let track = self.tracks.entry(key).or_default();
         track.expired.add(lost.first, lost.last);

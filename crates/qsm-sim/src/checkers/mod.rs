@@ -73,10 +73,11 @@ use self::cutoff::Cutoff;
 use self::deafness::Deafness;
 use self::delays::Delays;
 use self::divisions::Divisions;
-use self::expiry::{Expired, Expiry};
+use self::expiry::Expiry;
+use self::flush::Flush;
 use self::history::History;
 use self::liveness::Liveness;
-use self::prompt::{LostNumbers, Prompt};
+use self::prompt::Prompt;
 use self::rate::Rate;
 use self::sendings::Sendings;
 use self::slowness::Slowness;
@@ -94,6 +95,16 @@ pub(crate) struct Arrival<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+/// Messages that will not come, as their receiver is told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LostNumbers {
+    pub(crate) receiver: Origin,
+    pub(crate) group: usize,
+    pub(crate) sender: Origin,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
 /// All checkers that look at every delivery, and what they know.
 #[derive(Debug)]
 pub(crate) struct Checkers {
@@ -105,6 +116,7 @@ pub(crate) struct Checkers {
     pub(crate) delays: Delays,
     pub(crate) divisions: Divisions,
     pub(crate) expiry: Expiry,
+    pub(crate) flush: Flush,
     pub(crate) liveness: Liveness,
     pub(crate) prompt: Prompt,
     pub(crate) rate: Rate,
@@ -129,6 +141,7 @@ impl Checkers {
             delays: Delays::default(),
             divisions: Divisions::default(),
             expiry: Expiry::default(),
+            flush: Flush::default(),
             liveness: Liveness::default(),
             prompt: Prompt::default(),
             rate: Rate::default(),
@@ -200,12 +213,12 @@ impl Checkers {
         &mut self,
         now: Instant,
         lifetime: Option<Duration>,
-        lost: Expired,
+        lost: LostNumbers,
     ) -> Result<(), Violation> {
         if !self.armed {
             return Ok(());
         }
-        let Expired {
+        let LostNumbers {
             receiver,
             group,
             sender,

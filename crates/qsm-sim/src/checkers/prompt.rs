@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use qsm_proto::{Instant, Promptness};
 use qsm_wire::Origin;
 
+use super::LostNumbers;
 use super::history::History;
 use crate::runs::Runs;
 use crate::violation::Violation;
@@ -35,16 +36,6 @@ struct Track {
     vague: bool,
     /// What is missing up to here was told so.
     excused_upto: u64,
-}
-
-/// Numbers of messages that will not come.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LostNumbers {
-    pub(crate) receiver: Origin,
-    pub(crate) group: usize,
-    pub(crate) sender: Origin,
-    pub(crate) first: u64,
-    pub(crate) last: u64,
 }
 
 impl Prompt {

@@ -3,21 +3,21 @@
 use qsm_wire::GroupId;
 
 use super::World;
-use crate::checkers::expiry::Expired;
+use crate::checkers::LostNumbers;
 use crate::engine::Outputs;
 use crate::pattern::GroupPlan;
 use crate::violation::Violation;
 
 impl World {
     /// Messages are told as expired.
-    pub(super) fn expired(&mut self, lost: Expired) -> Result<(), Violation> {
+    pub(super) fn expired(&mut self, lost: LostNumbers) -> Result<(), Violation> {
         let (now, lifetime) = (self.engine.now(), self.options.lifetimes.get(&lost.group));
         self.checkers.expired(now, lifetime.copied(), lost)
     }
 
     /// Messages are told as lost. Where packets that had expired are passed together with others that
     /// their sender has let go, it is not told which messages had: those that are as old may have.
-    pub(super) fn note_old(&mut self, lost: Expired) {
+    pub(super) fn note_old(&mut self, lost: LostNumbers) {
         let lifetime = self.options.lifetimes.get(&lost.group);
         let (now, history) = (self.engine.now(), &mut self.checkers.history);
         let let_go = history.may_lose(lost.sender, lost.receiver);
@@ -30,7 +30,7 @@ impl World {
         };
         let old = (lost.first..=lost.last).take_while(old).last();
         if let Some(last) = old {
-            history.expire(Expired { last, ..lost });
+            history.expire(LostNumbers { last, ..lost });
         }
     }
 

@@ -254,7 +254,6 @@ impl ReceiveStream {
     pub(crate) fn take_numbers(
         &mut self,
         numbers: &Numbers<'_>,
-        groups: &[GroupId],
         history: &History,
         delivery: &mut DeliveryContext<'_>,
     ) -> AnswerWorth {
@@ -271,8 +270,9 @@ impl ReceiveStream {
         if !LostNumbers::is_possible(numbers) {
             return AnswerWorth::Impossible;
         }
-        let of_region = |group: &GroupNumbers| groups.binary_search(&group.group).is_ok();
-        question.parts.extend(numbers.groups().filter(of_region));
+        // Groups that have left the region meanwhile, too.
+        let received = |group: &GroupNumbers| delivery.cursors.subscribed(group.group);
+        question.parts.extend(numbers.groups().filter(received));
         question.position_told.get_or_insert(position);
         if let Some(next) = numbers.next {
             question.from = next;
