@@ -417,6 +417,8 @@ struct Node {
     down: Session,
     up: Session,
     sequence: u64,
+    /// The epoch with whose activation the first view comes that it is in.
+    since: Option<Epoch>,
 }
 
 struct Packet {
@@ -480,6 +482,7 @@ impl Model {
             down: Session { last: ms(0) },
             up: Session { last: ms(0) },
             sequence: 0,
+            since: None,
         };
         let id = NodeId(self.numbers);
         self.nodes.insert(id, node);
@@ -511,13 +514,16 @@ impl Model {
     fn pass_orders(&mut self) {
         while let Some(told) = self.issuer.poll_order() {
             if let Some(node) = self.nodes.get_mut(&told.node) {
+                if let EpochOrder::Activate { epoch } = told.order {
+                    node.since.get_or_insert(epoch);
+                }
                 let at = node.down.arrival(self.now, &mut self.draws);
                 self.fly(at, Arrival::Order(told));
             }
         }
     }
 
-    /// A member sends a packet to all that its view has: those that have the key of its epoch.
+    /// A member sends a packet to all that its view has.
     fn send(&mut self) {
         let from = self.some_node();
         let node = self.nodes.get_mut(&from).unwrap();
@@ -536,7 +542,7 @@ impl Model {
                 self.unreadable += 1;
             }
         }
-        let in_view = |node: &Node| node.epochs.held().any(|held| held == active);
+        let in_view = |node: &Node| node.since.is_some_and(|since| since <= active);
         let to = self.nodes.iter().filter(|(_, node)| in_view(node));
         let wanted_by: BTreeSet<NodeId> = to.map(|(to, _)| *to).filter(|to| *to != from).collect();
         self.sent += 1;
