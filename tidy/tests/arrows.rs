@@ -19,8 +19,8 @@ const ARROWS: [(&str, &[&str]); 34] = [
     ("qsm-record", &["qsm-wire", "qsm-proto"]),
     // Keys and ciphers are at the sockets alone.
     ("qsm-seal", &["qsm-wire"]),
-    // TLS and what is said by it; whoever carries its frames knows packets.
-    ("qsm-handshake", &[]),
+    // TLS and what is said by it. Its tests seal with the secrets of a session.
+    ("qsm-handshake", &["qsm-seal", "qsm-wire"]),
     ("qsm-plan", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto", "qsm-plan"]),
     // Under the unit tests of the crates above it, and under the simulator.

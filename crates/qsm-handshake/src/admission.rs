@@ -1,4 +1,4 @@
-//! Who may come in is decided outside: by tokens, by a list, by whatever credentials are.
+//! Who may come in is decided outside (R-SEC-7): by tokens, by a list, by whatever credentials are.
 
 use core::fmt;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(10);
 /// What a server takes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Handshakes that are not done, at a time.
+    /// Handshakes that are not done, at a time; each holds some 30 KB of its client's words at most, and TLS's state.
     pub open: usize,
     /// The same from one address (one /64 with IPv6).
     pub open_from_one: u32,

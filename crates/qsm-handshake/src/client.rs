@@ -1,4 +1,5 @@
-//! A node's end: it asks, and asks again until it is answered or gives up.
+//! A node's end: it asks, and asks again until it is answered or gives up. It shows its credential to nobody but a
+//! service that has shown its own (R-SEC-7).
 
 use core::fmt;
 use core::time::Duration;

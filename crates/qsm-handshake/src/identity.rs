@@ -15,7 +15,7 @@ const SPKI_PREFIX: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
 
-/// A key of its own for each node and each service. Clones share it; the library that holds it wipes it.
+/// A key of its own for each node and each service. Clones share it.
 #[derive(Clone)]
 pub struct Identity {
     pair: Arc<Ed25519KeyPair>,

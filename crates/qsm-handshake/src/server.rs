@@ -16,7 +16,7 @@ use crate::frame::{Cookie, Fragment, Frame, Saying};
 use crate::identity::Identity;
 use crate::moment::Now;
 use crate::session::Session;
-use crate::table::{Done, Entry, Id, Open, Table};
+use crate::table::{Done, Entry, Id, Open, Repeats, Table};
 use crate::tls::server_config;
 use crate::verdict;
 
@@ -204,6 +204,7 @@ impl<A: Admission> Server<A> {
             engine: Box::new(engine),
             prefix,
             answered: 0,
+            repeats: Repeats::default(),
         };
         self.table.open(now.elapsed, id, open);
         true
@@ -213,7 +214,8 @@ impl<A: Admission> Server<A> {
         let open = match self.table.get(id) {
             Some(Entry::Open(open)) => open,
             Some(Entry::Done(done)) => {
-                if fragment.number.checked_add(1) == Some(done.answered) {
+                let is_last = fragment.number.checked_add(1) == Some(done.answered);
+                if is_last && done.repeats.take() {
                     let flight = done.flight.clone();
                     self.send(id, flight);
                 }
@@ -230,7 +232,7 @@ impl<A: Admission> Server<A> {
             open.answered = open.engine.next();
         }
         let is_last = fragment.number.checked_add(1) == Some(open.answered);
-        let again = taken == Taken::Repeated && is_last;
+        let again = taken == Taken::Repeated && is_last && open.repeats.take();
         if again || taken == Taken::Answer {
             let flight = flight(id, &open.engine);
             self.send(id, flight);
@@ -250,6 +252,7 @@ impl<A: Admission> Server<A> {
         engine.say(&verdict::encode(judged.as_ref().map(|_| ())))?;
         let done = Done {
             answered: engine.next(),
+            repeats: Repeats::default(),
             flight: flight(id, engine),
         };
         let from = id.from;

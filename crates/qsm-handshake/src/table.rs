@@ -12,6 +12,8 @@ use crate::frame::Attempt;
 pub const OPEN_FOR: Duration = Duration::from_secs(10);
 /// How long a server can repeat its last word.
 pub const LINGER: Duration = Duration::from_secs(5);
+/// Most repetitions of one answer. A client asks for fewer before it gives up.
+const REPEATS_MAX: u8 = 16;
 /// Handshakes whose last word is kept; the oldest are forgotten first.
 const DONE_MAX: usize = 16_384;
 
@@ -35,12 +37,33 @@ pub(crate) struct Open {
     pub(crate) prefix: Prefix,
     /// The client's fragments below this number have been answered.
     pub(crate) answered: u8,
+    pub(crate) repeats: Repeats,
+}
+
+/// How often the words for one client may be said again: who sees a client's packets could ask for them in its name.
+#[derive(Debug)]
+pub(crate) struct Repeats(u8);
+
+impl Default for Repeats {
+    fn default() -> Self {
+        Self(REPEATS_MAX)
+    }
+}
+
+impl Repeats {
+    /// True if they may be said once more.
+    pub(crate) fn take(&mut self) -> bool {
+        let left = self.0.checked_sub(1);
+        self.0 = left.unwrap_or_default();
+        left.is_some()
+    }
 }
 
 /// The last word of one that is decided.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) answered: u8,
+    pub(crate) repeats: Repeats,
     pub(crate) flight: Vec<Vec<u8>>,
 }
 

@@ -324,6 +324,24 @@ fn a_last_word_that_is_lost_is_said_again() {
     assert_eq!(server.counters().admitted, 1);
 }
 
+// Rule R-SEC-8.
+#[test]
+fn who_repeats_a_clients_words_is_answered_a_few_times_only() {
+    let mut server = server();
+    let said = sayings(&mut server, &mut client(at(0), NODE.word));
+    let known = server.known();
+    let mut answers = 0;
+    for datagram in said.iter().cycle().take(1000 * said.len()) {
+        server.receive(at(1), from(), datagram);
+        while let Some((_, answer)) = server.poll_transmit() {
+            // A cookie is no longer than its question.
+            answers += usize::from(answer.len() > datagram.len() || answer[0] != 2);
+        }
+    }
+    assert!((1..100).contains(&answers), "{answers} answers");
+    assert_eq!(server.known(), known);
+}
+
 #[test]
 fn a_service_that_begins_anew_in_the_middle_lets_the_node_in() {
     let mut client = client(at(0), NODE.word);

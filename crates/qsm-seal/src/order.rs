@@ -9,7 +9,12 @@
 
 use core::fmt;
 
+use zeroize::Zeroizing;
+
 use crate::key::{Cipher, ClusterKey, SECRET_BYTES};
+
+/// Bytes of the longest order.
+const BYTES_MAX: usize = 1 + 8 + 1 + SECRET_BYTES;
 
 /// Number of an epoch, from 1. A later one has a higher number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -53,24 +58,27 @@ pub struct EpochReceipt {
 }
 
 impl EpochOrder {
-    /// As bytes for a session.
+    /// As bytes for a session, wiped when they are dropped.
     #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let begin = |kind: u8, epoch: Epoch| [&[kind][..], &epoch.0.to_le_bytes()].concat();
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let (kind, epoch) = match self {
+            Self::Offer { epoch, .. } => (1, epoch),
+            Self::Ratchet { epoch, .. } => (2, epoch),
+            Self::Activate { epoch } => (3, epoch),
+        };
+        // Room for all of it: what a vector leaves behind when it grows is not wiped.
+        let mut bytes = Zeroizing::new(Vec::with_capacity(BYTES_MAX));
+        bytes.push(kind);
+        bytes.extend_from_slice(&epoch.0.to_le_bytes());
         match self {
-            Self::Offer { epoch, key } => {
-                let mut bytes = begin(1, *epoch);
+            Self::Offer { key, .. } => {
                 bytes.push(key.cipher().code());
                 bytes.extend_from_slice(key.secret());
-                bytes
             }
-            Self::Ratchet { epoch, of } => {
-                let mut bytes = begin(2, *epoch);
-                bytes.extend_from_slice(&of.0.to_le_bytes());
-                bytes
-            }
-            Self::Activate { epoch } => begin(3, *epoch),
+            Self::Ratchet { of, .. } => bytes.extend_from_slice(&of.0.to_le_bytes()),
+            Self::Activate { .. } => {}
         }
+        bytes
     }
 
     /// `None` for what is no order.
@@ -147,6 +155,7 @@ mod tests {
             prop_assert_eq!(EpochOrder::decode(&receipt.encode()), None);
             for order in orders(Epoch(epoch), Epoch(of)) {
                 let bytes = order.encode();
+                prop_assert!(bytes.len() <= BYTES_MAX);
                 prop_assert_eq!(EpochOrder::decode(&bytes), Some(order));
                 prop_assert_eq!(EpochReceipt::decode(&bytes), None);
                 let longer = [&bytes[..], &[0]].concat();
@@ -160,7 +169,7 @@ mod tests {
         #[test]
         fn what_is_read_is_written_again_as_it_was(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             if let Some(order) = EpochOrder::decode(&bytes) {
-                prop_assert_eq!(order.encode(), bytes);
+                prop_assert_eq!(&**order.encode(), &bytes[..]);
             }
         }
     }

@@ -635,7 +635,7 @@ impl Model {
         // A view is drained when all has come that was sent in it.
         let waited_for = self.packets.values().map(|packet| packet.epoch).min();
         for node in self.nodes.values_mut() {
-            let drained = waited_for.or(node.epochs.active());
+            let drained = waited_for.or_else(|| node.epochs.active());
             node.epochs.drained(drained.unwrap_or_default());
             node.epochs.tick(end);
             self.most_held = self.most_held.max(node.epochs.held().count());
