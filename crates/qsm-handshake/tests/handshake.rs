@@ -324,6 +324,47 @@ fn a_last_word_that_is_lost_is_said_again() {
     assert_eq!(server.counters().admitted, 1);
 }
 
+/// Passes a datagram, and before it two that are forged with its number: one in clear, one with another content.
+fn after_forgeries(datagram: &[u8], content_at: usize, mut pass: impl FnMut(&[u8])) {
+    for level in [0, datagram[content_at - 1]] {
+        let mut forged = datagram.to_vec();
+        forged[content_at - 1] = level;
+        forged[content_at..].fill(0x16);
+        pass(&forged);
+    }
+    pass(datagram);
+}
+
+// Rule R-SEC-6.
+#[test]
+fn what_is_not_of_the_level_that_was_reached_is_passed_over() {
+    let mut server = server();
+    let mut client = client(at(0), NODE.word);
+    let mut forged = 0;
+    while client.outcome().is_none() {
+        let datagrams: Vec<_> = core::iter::from_fn(|| client.poll_transmit()).collect();
+        assert!(!datagrams.is_empty());
+        for datagram in datagrams {
+            if datagram[0] == 3 && datagram[34] > 0 {
+                forged += 1;
+                after_forgeries(&datagram, 35, |bytes| server.receive(at(0), from(), bytes));
+            } else {
+                server.receive(at(0), from(), &datagram);
+            }
+        }
+        while let Some((_, datagram)) = server.poll_transmit() {
+            if datagram[0] == 4 && datagram[10] > 0 {
+                forged += 1;
+                after_forgeries(&datagram, 11, |bytes| client.receive(at(0), bytes));
+            } else {
+                client.receive(at(0), &datagram);
+            }
+        }
+    }
+    assert_eq!(client.outcome(), Some(&Ok(())));
+    assert_eq!(forged, 4);
+}
+
 // Rule R-SEC-8.
 #[test]
 fn who_repeats_a_clients_words_is_answered_a_few_times_only() {
