@@ -712,7 +712,7 @@ fn a_thousand_nodes_have_a_new_key_within_half_a_second() {
 }
 
 #[test]
-fn a_repair_by_the_hop_alone_differs() {
+fn a_repair_differs_by_the_hop_alone() {
     let mut cluster = Cluster::new(2);
     let bytes = sealed(cluster.member(1), &data(NodeId(1), 1));
     let mut held = opened(cluster.member(2), &bytes).unwrap();
