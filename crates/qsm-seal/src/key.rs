@@ -39,6 +39,14 @@ impl Cipher {
         }
     }
 
+    /// Its number in orders.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Aes256Gcm => 1,
+            Self::ChaCha20Poly1305 => 2,
+        }
+    }
+
     pub(crate) fn algorithm(self) -> &'static aead::Algorithm {
         match self {
             Self::Aes256Gcm => &AES_256_GCM,
@@ -81,6 +89,29 @@ impl ClusterKey {
         let mut secret = [0; SECRET_BYTES];
         rand::fill(&mut secret).map_err(|_| KeyError::Random)?;
         Ok(Self { cipher, secret })
+    }
+
+    /// The key whose secret this is: one that both ends of a session have, or one that came over it.
+    #[must_use]
+    pub fn from_secret(cipher: Cipher, secret: [u8; SECRET_BYTES]) -> Self {
+        Self { cipher, secret }
+    }
+
+    /// The next key of a ratchet (R-SEC-9): who has this one has the next, and who has the next cannot find this one.
+    pub(crate) fn ratchet(&self) -> Self {
+        let mut secret = [0; SECRET_BYTES];
+        let info: [&[u8]; 2] = [b"ratchet", self.cipher.name().as_bytes()];
+        // So few bytes can always be had.
+        let derived = expand(&self.extract(), &info, &mut secret);
+        debug_assert!(derived.is_some());
+        Self {
+            cipher: self.cipher,
+            secret,
+        }
+    }
+
+    pub(crate) fn secret(&self) -> &[u8; SECRET_BYTES] {
+        &self.secret
     }
 
     /// The algorithm it is for.

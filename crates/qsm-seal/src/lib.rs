@@ -12,7 +12,11 @@
 //! of its maker; so whoever repairs it makes the same bytes again, without having kept them. Other packets carry a
 //! counter, and one that comes twice is dropped.
 //!
-//! This crate knows bytes and keys: no socket, no clock, no file.
+//! A key may change while the cluster runs: a service makes a key for each epoch ([`EpochIssuer`]), its members hold
+//! those that are in use ([`Epochs`]). How their orders and receipts get to each other is not known here, but it must
+//! be by protected sessions that keep them whole and in order.
+//!
+//! This crate knows bytes and keys: no socket, no file, and no clock but the time that it is given.
 //!
 //! ```
 //! use qsm_seal::{Cipher, ClusterKey, Opener, Sealer};
@@ -35,13 +39,22 @@
 
 #![forbid(unsafe_code)]
 
+mod epochs;
+mod issuer;
 mod key;
 mod layout;
 mod maker;
 mod open;
+mod order;
 mod seal;
+mod streams;
 mod window;
 
+pub use epochs::{EPOCHS_MAX, Epochs, FORMER_FOR};
+pub use issuer::{
+    ACTIVATE_AFTER, EpochIssuer, LEAVES_APART, Leaving, PERIOD, SPACING, Silent, Told,
+};
 pub use key::{Cipher, ClusterKey, KeyError, KeyId};
 pub use open::{OpenError, Opener};
+pub use order::{Epoch, EpochOrder, EpochReceipt};
 pub use seal::{SealError, Sealer};

@@ -92,7 +92,7 @@ impl Sealer {
     }
 }
 
-/// Why a packet is not sealed: each would be a fault of this program.
+/// Why a packet is not sealed: each but [`Self::NoKey`] would be a fault of this program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SealError {
@@ -102,6 +102,8 @@ pub enum SealError {
     OtherMaker(NodeId),
     /// The cipher refused.
     Refused,
+    /// There is no key yet.
+    NoKey,
 }
 
 impl fmt::Display for SealError {
@@ -110,6 +112,7 @@ impl fmt::Display for SealError {
             Self::Short => f.write_str("the packet is shorter than its header"),
             Self::OtherMaker(node) => write!(f, "the packet is made in the name of node {node}"),
             Self::Refused => f.write_str("the cipher refused the packet"),
+            Self::NoKey => f.write_str("there is no key yet"),
         }
     }
 }
