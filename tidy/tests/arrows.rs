@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 33] = [
+const ARROWS: [(&str, &[&str]); 34] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-dash", &[]),
@@ -19,6 +19,8 @@ const ARROWS: [(&str, &[&str]); 33] = [
     ("qsm-record", &["qsm-wire", "qsm-proto"]),
     // Keys and ciphers are at the sockets alone.
     ("qsm-seal", &["qsm-wire"]),
+    // Functions of bytes and keys, which name groups as the library does.
+    ("qsm-identity", &[]),
     ("qsm-plan", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto", "qsm-plan"]),
     // Under the unit tests of the crates above it, and under the simulator.
@@ -43,6 +45,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
             "qsm-record",
             "qsm-gms",
             "qsm-net",
+            "qsm-identity",
             "qsm-seal",
         ],
     ),
@@ -70,6 +73,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
             "qsm-demo",
             "qsm-dissector",
             "qsm-doctor",
+            "qsm-identity",
             "qsm-measure",
             "qsm-net",
             "qsm-object",
