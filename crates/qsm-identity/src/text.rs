@@ -62,7 +62,9 @@ impl fmt::Display for TextError {
                 wanted,
                 found: None,
             } => write!(f, "it is not {wanted}"),
-            Self::Base64 => f.write_str("it is damaged or cut: what follows the mark is not base64url"),
+            Self::Base64 => {
+                f.write_str("it is damaged or cut: what follows the mark is not base64url")
+            }
         }
     }
 }

@@ -135,6 +135,35 @@ fn a_list_of_revocations_is_no_token_though_the_root_signed_it() {
     assert_eq!(text, "it is a list of revocations, and not a token");
 }
 
+/// As the page `docs/operate/identity.md` lists them.
+#[test]
+fn the_bytes_of_a_token_are_those_that_are_written_down() {
+    let mut expected = vec![1, 5];
+    expected.extend_from_slice(b"plant");
+    expected.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 7, 10]);
+    expected.extend_from_slice(b"press-7/**");
+    expected.push(1);
+    expected.extend_from_slice(node().public().as_bytes());
+    expected.push(1 | 2);
+    expected.extend_from_slice(&NOW.to_be_bytes());
+    expected.extend_from_slice(&(NOW + HOUR).to_be_bytes());
+    expected.extend_from_slice(&[0, 1, 14]);
+    expected.extend_from_slice(b"states/press-7");
+    expected.extend_from_slice(&[0, 2, 6]);
+    expected.extend_from_slice(b"alarms");
+    expected.push(8);
+    expected.extend_from_slice(b"orders/*");
+    let token = root().issue(claims()).unwrap();
+    let (said, signature) = token.as_bytes().split_at(expected.len());
+    assert_eq!(said, expected);
+    let message = [b"quicksilver token 1\0", said].concat();
+    // The root's public key as that of a node, which verifies any message.
+    let root = root().public().to_string();
+    let key = root.replace("qsm-root-1", "qsm-node-1");
+    let key: qsm_identity::NodePublic = key.parse().unwrap();
+    assert!(signature.len() == 64 && key.verifies(&message, signature));
+}
+
 #[test]
 fn every_flipped_bit_makes_it_none() {
     let token = root().issue(claims()).unwrap();
