@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 34] = [
+const ARROWS: [(&str, &[&str]); 35] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-dash", &[]),
@@ -21,6 +21,8 @@ const ARROWS: [(&str, &[&str]); 34] = [
     ("qsm-seal", &["qsm-wire"]),
     // TLS and what is said by it. Its tests seal with the secrets of a session.
     ("qsm-handshake", &["qsm-seal", "qsm-wire"]),
+    // Functions of bytes and keys, which name groups as the library does.
+    ("qsm-identity", &[]),
     ("qsm-plan", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto", "qsm-plan"]),
     // Under the unit tests of the crates above it, and under the simulator.
@@ -45,6 +47,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
             "qsm-record",
             "qsm-gms",
             "qsm-net",
+            "qsm-identity",
             "qsm-seal",
         ],
     ),
@@ -72,6 +75,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
             "qsm-demo",
             "qsm-dissector",
             "qsm-doctor",
+            "qsm-identity",
             "qsm-measure",
             "qsm-net",
             "qsm-object",

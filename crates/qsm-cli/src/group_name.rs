@@ -1,6 +1,6 @@
 //! Names of groups, and patterns of them, on a command line.
 
-use qsm::{GROUP_NAME_BYTES_MAX, Pattern};
+use qsm::{GROUP_NAME_BYTES_MAX, Pattern, RequestError};
 use qsm_console::failure::Failure;
 
 /// Checks the name of a group to publish to.
@@ -42,7 +42,7 @@ pub(crate) fn check_pattern(name: &str) -> Result<Pattern, Failure> {
             "use printable characters",
         ));
     }
-    Ok(name.parse::<Pattern>()?)
+    Ok(name.parse::<Pattern>().map_err(RequestError::from)?)
 }
 
 #[cfg(test)]

@@ -48,6 +48,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm explain", &[0, 1, 2]),
     ("qsm gms", &[0, 1, 2, 5, 130]),
     ("qsm groups", &[0, 1, 2, 3]),
+    ("qsm init", &[0, 1, 2]),
     ("qsm keygen", &[0, 1, 2]),
     ("qsm lab", &[0, 1, 2, 130]),
     ("qsm lab reap", &[0, 1, 2]),
@@ -64,6 +65,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm sim shrink", &[0, 1, 2, 130]),
     ("qsm sim swarm", &[0, 1, 2, 130]),
     ("qsm sub", &[0, 1, 2, 3, 4, 130]),
+    ("qsm token", &[0, 1, 2]),
     ("qsm top", &[0, 1, 2, 3, 130]),
 ];
 

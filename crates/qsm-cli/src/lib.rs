@@ -57,6 +57,7 @@ use crate::commands::doctor::{self, DoctorArgs};
 use crate::commands::engine::{self, EngineArgs};
 use crate::commands::explain::{self, ExplainArgs};
 use crate::commands::gms::{self, GmsArgs};
+use crate::commands::init::{self, InitArgs};
 use crate::commands::keygen::{self, KeygenArgs};
 use crate::commands::lab::{self, LabArgs};
 use crate::commands::list::{ListArgs, groups, nodes, regions};
@@ -65,6 +66,7 @@ use crate::commands::publish::{self, PubArgs};
 use crate::commands::shell::{self, CompletionArgs, ManArgs};
 use crate::commands::sim::{self, SimArgs};
 use crate::commands::subscribe::{self, SubArgs};
+use crate::commands::token::{self, TokenArgs};
 use crate::commands::top::{self, TopArgs};
 use crate::settings::Settings;
 
@@ -104,8 +106,12 @@ enum Command {
     Dash(DashArgs),
     /// Ask the nodes of this host where a group's messages go, or what they lose, and why
     Explain(ExplainArgs),
-    /// Make the key of a cluster, which protects its packets
+    /// Make the keys of a cluster: the one that protects its packets, and a root that makes tokens
+    Init(InitArgs),
+    /// Make the key of a cluster, which protects its packets, or of a node
     Keygen(KeygenArgs),
+    /// Make, show, list and revoke tokens, which say what a node may do
+    Token(TokenArgs),
     /// Plan regions, channels and paths for subscriptions in a file
     Plan(PlanArgs),
     /// Calculate buffers, latency, interrupts, batching, retention and repair
@@ -234,7 +240,9 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Doctor(args) => doctor::run(args),
         Command::Capture(args) => capture::run(args),
         Command::Dissector(_) => dissector::run(),
+        Command::Init(args) => init::run(args),
         Command::Keygen(args) => keygen::run(args),
+        Command::Token(args) => token::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Bench(args) => qsm_measure::run(args),
         Command::Latency(args) => qsm_measure::run_latency(args),

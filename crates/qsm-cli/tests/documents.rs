@@ -28,6 +28,7 @@ use Fate::{Ends, NotHere, Publishes, Stays};
 const SUBSCRIBED: &str = "subscribed to";
 const BENCH: &str = "tests/bench.rs runs this benchmark with shorter phases and options of its own";
 const KEYED: &str = "tests/keys.rs runs it, with a file and a cluster of its own";
+const TOKENS: &str = "tests/identity.rs runs it, with a folder of its own";
 const PIN: &str = "it takes CPUs 0 to 3; tests/engine.rs runs it with those that are there";
 const HOSTS: &str = "tests/hosts.rs runs it, on hosts of a lab";
 const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
@@ -109,6 +110,32 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "operate/keys.md",
         "QSM_KEY=cluster.key qsm sub news",
         NotHere(KEYED),
+    ),
+    ("operate/identity.md", "qsm init plant", NotHere(TOKENS)),
+    (
+        "operate/identity.md",
+        "qsm keygen press-7.key --node",
+        NotHere(TOKENS),
+    ),
+    (
+        "operate/identity.md",
+        "qsm token new plant --name 'press-7/**' --subscribe 'orders/*' --publish states/press-7 --node press-7.key --ttl 30d --output press-7.token",
+        NotHere(TOKENS),
+    ),
+    (
+        "operate/identity.md",
+        "qsm token inspect press-7.token --root plant/root.pub",
+        NotHere(TOKENS),
+    ),
+    (
+        "operate/identity.md",
+        "qsm token list plant",
+        NotHere(TOKENS),
+    ),
+    (
+        "operate/identity.md",
+        "qsm token revoke plant --node press-7.key",
+        NotHere(TOKENS),
     ),
     (
         "operate/networks.md",

@@ -577,6 +577,13 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
+impl From<qsm_identity::PatternError> for RequestError {
+    fn from(error: qsm_identity::PatternError) -> Self {
+        let qsm_identity::PatternError { pattern, segment } = error;
+        Self::BadPattern { pattern, segment }
+    }
+}
+
 /// Why a message was not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

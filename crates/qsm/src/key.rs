@@ -7,6 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use qsm_seal::{ClusterKey, KeyError};
+use zeroize::Zeroizing;
 
 /// Longest file that is read as one of a key, bytes.
 const FILE_BYTES_MAX: u64 = 4096;
@@ -19,6 +20,26 @@ const OTHERS: u32 = 0o077;
 /// [`KeyFileError`]: there is no such file, it holds no key, or others may read it.
 pub fn read_key(path: impl AsRef<Path>) -> Result<ClusterKey, KeyFileError> {
     let path = path.as_ref();
+    let text = read_secret(path)?;
+    let key = text.parse();
+    key.map_err(|error| KeyFileError::new(path, KeyFileCause::NoKey(error)))
+}
+
+/// Writes a cluster's key into a new file, which only its owner may read.
+///
+/// # Errors
+/// [`KeyFileError`]: the file is there already, or cannot be written.
+pub fn write_key(path: impl AsRef<Path>, key: &ClusterKey) -> Result<(), KeyFileError> {
+    write_secret(path, &Zeroizing::new(key.to_text()))
+}
+
+/// Reads the text of a file of at most 4096 bytes that is secret, of a node's key or a cluster's root: nobody but its
+/// owner may read it. The text is wiped from memory when it is dropped.
+///
+/// # Errors
+/// [`KeyFileError`]: there is no such file, it is longer or no text, or others may read it.
+pub fn read_secret(path: impl AsRef<Path>) -> Result<Zeroizing<String>, KeyFileError> {
+    let path = path.as_ref();
     let failed = |cause: KeyFileCause| KeyFileError::new(path, cause);
     let file = File::open(path).map_err(|error| failed(KeyFileCause::Io(error)))?;
     let metadata = file.metadata();
@@ -29,24 +50,29 @@ pub fn read_key(path: impl AsRef<Path>) -> Result<ClusterKey, KeyFileError> {
     if mode & OTHERS != 0 {
         return Err(failed(KeyFileCause::ReadableByOthers(mode & 0o777)));
     }
-    let mut text = String::new();
-    file.take(FILE_BYTES_MAX)
-        .read_to_string(&mut text)
-        .map_err(|error| failed(KeyFileCause::Io(error)))?;
-    text.parse()
-        .map_err(|error| failed(KeyFileCause::NoKey(error)))
+    // All of it at once, so that growing leaves no copy behind.
+    let capacity = usize::try_from(FILE_BYTES_MAX).unwrap_or_default() + 1;
+    let mut text = Zeroizing::new(String::with_capacity(capacity));
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
+    match read.map_err(|error| failed(KeyFileCause::Io(error)))? {
+        length if length == capacity => Err(failed(KeyFileCause::Io(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            "it is longer than any key",
+        )))),
+        _ => Ok(text),
+    }
 }
 
-/// Writes a cluster's key into a new file, which only its owner may read.
+/// Writes a secret text into a new file, which only its owner may read.
 ///
 /// # Errors
 /// [`KeyFileError`]: the file is there already, or cannot be written.
-pub fn write_key(path: impl AsRef<Path>, key: &ClusterKey) -> Result<(), KeyFileError> {
+pub fn write_secret(path: impl AsRef<Path>, text: &str) -> Result<(), KeyFileError> {
     let path = path.as_ref();
     let mut options = OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(path);
     let written = opened.and_then(|mut file| {
-        file.write_all(key.to_text().as_bytes())?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()
     });
     written.map_err(|error| KeyFileError::new(path, KeyFileCause::Io(error)))

@@ -93,7 +93,6 @@ pub use handle::latest::Latest;
 pub use handle::node::Node;
 pub use handle::observer::{Observer, ObserverBuilder};
 pub use handle::options::GroupOptions;
-pub use handle::pattern::Pattern;
 pub use handle::publisher::Publisher;
 pub use handle::reservation::Reservation;
 pub use handle::service::{SERVICE_PORT, Service, ServiceBuilder};
@@ -104,7 +103,7 @@ pub use handoff::mode::DeliveryMode;
 pub use handoff::received::{
     Back, Delivery, Dropped, Excluded, Lost, LostCause, LostPackets, Received,
 };
-pub use key::{KeyFileCause, KeyFileError, read_key, write_key};
+pub use key::{KeyFileCause, KeyFileError, read_key, read_secret, write_key, write_secret};
 pub use receivers::{Lacking, Receiver, Receivers};
 pub use report::CoreReport;
 pub use runtime::network::{ChannelOptions, DATA_PORT, NetworkOptions};
@@ -129,6 +128,7 @@ pub use qsm_gms::{
     DISCOVERY_V4, DISCOVERY_V6, GroupPace, HintError, HintList, ServiceEvent, ServiceHints,
     ServiceStats,
 };
+pub use qsm_identity::{Pattern, PatternError};
 pub use qsm_net::{
     Affinity, BusyPoll, Cloning, Family, FaultConfig, FaultCounters, Interface, InterfaceError,
     IoReport, Offload, PortCounters, PortError, ReceiveCounters, SendCounters, SendErrorCounters,

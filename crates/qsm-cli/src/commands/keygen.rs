@@ -1,4 +1,4 @@
-//! `qsm keygen`: makes the key of a cluster.
+//! `qsm keygen`: makes the key of a cluster, or of a node.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,10 @@ use qsm::{Cipher, ClusterKey};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::output;
+use qsm_identity::NodeKey;
 use serde_json::json;
+
+use crate::commands::authority;
 
 /// Arguments of `qsm keygen`.
 #[derive(Debug, Clone, Args)]
@@ -16,6 +19,7 @@ use serde_json::json;
     "qsm gms --key cluster.key                     a cluster that the key protects"
     "QSM_KEY=cluster.key qsm sub news"
     "qsm keygen cluster.key --cipher chacha20-poly1305   where processors have no instructions for AES"
+    "qsm keygen press-7.key --node                 the key of a node, which a token can be bound to"
 ))]
 pub(crate) struct KeygenArgs {
     /// The file; it must not exist
@@ -23,6 +27,9 @@ pub(crate) struct KeygenArgs {
     /// Cipher that protects packets: aes-256-gcm, or chacha20-poly1305
     #[arg(long, value_name = "CIPHER", default_value_t = Cipher::default(), value_parser = cipher)]
     pub(crate) cipher: Cipher,
+    /// Make the key of a node, by which it proves who it is, and print the public half
+    #[arg(long, conflicts_with = "cipher")]
+    pub(crate) node: bool,
     /// Write JSON: one object
     #[arg(long)]
     pub(crate) json: bool,
@@ -33,6 +40,9 @@ pub(crate) struct KeygenArgs {
 /// # Errors
 /// There are no random numbers, the file exists or cannot be written, or the output cannot.
 pub(crate) fn run(args: &KeygenArgs) -> Result<(), Failure> {
+    if args.node {
+        return run_node(args);
+    }
     let key = ClusterKey::generate(args.cipher)
         .map_err(|error| Failure::failed(error.to_string(), "try again later"))?;
     qsm::write_key(&args.file, &key)
@@ -51,6 +61,19 @@ pub(crate) fn run(args: &KeygenArgs) -> Result<(), Failure> {
             key.id(),
             key.cipher()
         ),
+    };
+    output::write(text)
+}
+
+/// Makes the key of a node. Only its public half is printed.
+fn run_node(args: &KeygenArgs) -> Result<(), Failure> {
+    let key = NodeKey::generate().map_err(authority::no_random)?;
+    authority::write_secret(&args.file, &key.to_text())?;
+    let file = args.file.display().to_string();
+    let public = key.public().to_string();
+    let text = match args.json {
+        true => format!("{}\n", json!({ "file": file, "node_key": public })),
+        false => format!("{public}\n"),
     };
     output::write(text)
 }

@@ -3,6 +3,7 @@
 //! `qsm bench` and `qsm demo` are crates of their own, `qsm-measure` and `qsm-demo`.
 
 pub(crate) mod advise;
+mod authority;
 pub(crate) mod capture;
 pub(crate) mod config;
 mod counted;
@@ -12,6 +13,7 @@ pub(crate) mod doctor;
 pub(crate) mod engine;
 pub(crate) mod explain;
 pub(crate) mod gms;
+pub(crate) mod init;
 pub(crate) mod keygen;
 pub(crate) mod lab;
 pub(crate) mod list;
@@ -21,4 +23,5 @@ pub(crate) mod publish;
 pub(crate) mod shell;
 pub(crate) mod sim;
 pub(crate) mod subscribe;
+pub(crate) mod token;
 pub(crate) mod top;
