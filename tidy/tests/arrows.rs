@@ -14,8 +14,10 @@ const ARROWS: [(&str, &[&str]); 33] = [
     // Probes between hosts go by the sockets that nodes have.
     ("qsm-doctor", &["qsm-net"]),
     ("qsm-wire", &[]),
+    // Bytes in, bytes out.
+    ("qsm-parity", &[]),
     ("qsm-dissector", &["qsm-wire"]),
-    ("qsm-proto", &["qsm-wire"]),
+    ("qsm-proto", &["qsm-wire", "qsm-parity"]),
     ("qsm-record", &["qsm-wire", "qsm-proto"]),
     // Keys and ciphers are at the sockets alone.
     ("qsm-seal", &["qsm-wire"]),

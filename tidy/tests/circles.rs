@@ -34,6 +34,7 @@ const LARGEST: [(&str, usize); 29] = [
     ("qsm-metrics", 0),
     ("qsm-net", 2),
     ("qsm-object", 0),
+    ("qsm-parity", 0),
     ("qsm-plan", 0),
     ("qsm-processes", 0),
     ("qsm-proto", 7),
