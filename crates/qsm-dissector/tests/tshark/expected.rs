@@ -229,6 +229,13 @@ fn of_session_or_list(sheet: &mut Sheet, body: &Body<'_>) {
                 sheet.bytes("answer", reply.answer);
             }
         }
+        Body::Parity(parity) => {
+            sheet.stream(parity.stream);
+            sheet.put("parity.first", parity.first);
+            sheet.put("parity.count", parity.count);
+            sheet.put("parity.row", parity.row);
+            sheet.bytes("parity.sum", parity.sum);
+        }
         other => assert!(
             matches!(other, Body::Solicit),
             "{other:?} is compared nowhere"
@@ -289,7 +296,7 @@ fn of_request(sheet: &mut Sheet, request: &Request<'_>) {
     sheet.flag("for_itself", request.head.for_itself);
     sheet.put("requesters_count", request.requesters().count());
     sheet.put("ranges_count", request.ranges.len());
-    sheet.put("zero", 0);
+    sheet.flag("takes_parity", request.head.takes_parity);
     for requester in request.requesters() {
         sheet.put("requester", requester);
     }
