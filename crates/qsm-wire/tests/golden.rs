@@ -441,9 +441,8 @@ fn parity() {
         row: 2,
         sum: &[],
     };
-    let sum = vec![1, 2, 3, 4, 5, 6, 7];
     let fields = format!("{STREAM_BYTES} 1001000000000000 10 02 01020304050607");
-    assert_packet("1b", &Owned::Parity(head, sum), &fields);
+    assert_packet("1b", &Owned::Parity(head, (1..8).collect()), &fields);
 }
 
 #[test]
