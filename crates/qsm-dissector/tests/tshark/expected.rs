@@ -11,8 +11,8 @@ use qsm_wire::membership::{
     ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    AbsentCause, Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Part, Ranges,
-    Request, SeqRange, StreamId, Summary, Token,
+    AbsentCause, Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Parity, Part,
+    Ranges, Request, SeqRange, StreamId, Summary, Token,
 };
 
 pub(crate) use self::decision::of_group_answer;
@@ -169,6 +169,14 @@ fn of_body(sheet: &mut Sheet, body: &Body<'_>) {
     }
 }
 
+fn of_parity(sheet: &mut Sheet, parity: &Parity<'_>) {
+    sheet.stream(parity.stream);
+    sheet.put("parity.first", parity.first);
+    sheet.put("parity.count", parity.count);
+    sheet.put("parity.row", parity.row);
+    sheet.bytes("parity.sum", parity.sum);
+}
+
 fn of_session_or_list(sheet: &mut Sheet, body: &Body<'_>) {
     let session = |sheet: &mut Sheet, session| sheet.put("session", format!("{session:#018x}"));
     match body {
@@ -229,13 +237,7 @@ fn of_session_or_list(sheet: &mut Sheet, body: &Body<'_>) {
                 sheet.bytes("answer", reply.answer);
             }
         }
-        Body::Parity(parity) => {
-            sheet.stream(parity.stream);
-            sheet.put("parity.first", parity.first);
-            sheet.put("parity.count", parity.count);
-            sheet.put("parity.row", parity.row);
-            sheet.bytes("parity.sum", parity.sum);
-        }
+        Body::Parity(parity) => of_parity(sheet, parity),
         other => assert!(
             matches!(other, Body::Solicit),
             "{other:?} is compared nowhere"
