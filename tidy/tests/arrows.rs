@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 35] = [
+const ARROWS: [(&str, &[&str]); 36] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-dash", &[]),
@@ -14,8 +14,10 @@ const ARROWS: [(&str, &[&str]); 35] = [
     // Probes between hosts go by the sockets that nodes have.
     ("qsm-doctor", &["qsm-net"]),
     ("qsm-wire", &[]),
+    // Bytes in, bytes out.
+    ("qsm-parity", &[]),
     ("qsm-dissector", &["qsm-wire"]),
-    ("qsm-proto", &["qsm-wire"]),
+    ("qsm-proto", &["qsm-wire", "qsm-parity"]),
     ("qsm-record", &["qsm-wire", "qsm-proto"]),
     // Keys and ciphers are at the sockets alone.
     ("qsm-seal", &["qsm-wire"]),

@@ -80,13 +80,14 @@ const INTEGER: [&str; 4] = [
     "crates/qsm-plan/src/",
     "crates/qsm-gms/src/",
 ];
-/// Where the operating system is called.
-const UNSAFE: [&str; 7] = [
+/// Where the operating system is called, or instructions that not every processor has.
+const UNSAFE: [&str; 8] = [
     "crates/qsm-net/",
     "crates/qsm-capi/",
     "crates/qsm-java/",
     "crates/qsm-python/",
     "crates/groupcast/",
+    "crates/qsm-parity/",
     "lab/",
     "bench/",
 ];

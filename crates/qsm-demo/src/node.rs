@@ -196,7 +196,8 @@ fn figures(snapshot: &Snapshot) -> Figures {
         kernel_drops: port.unicast.kernel_drops + port.multicast.kernel_drops,
         from_receivers: protocol.repaired_by_cacher
             + protocol.repaired_by_pull
-            + protocol.repaired_by_push,
+            + protocol.repaired_by_push
+            + protocol.repaired_by_parity,
         from_sender: protocol.repaired_by_sender,
         copies: protocol.copies_received,
         lost: protocol.messages_lost,

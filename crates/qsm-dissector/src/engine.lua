@@ -54,9 +54,6 @@ local DECLARE = {
   flag = function(name, field)
     add_field(name, ProtoField.bool(name, field.label, base.NONE, nil, nil, field.says))
   end,
-  zero = function(name, field)
-    add_field(name, ProtoField.uint8(name, field.label, base.DEC, nil, nil, field.says))
-  end,
   origin = function(name, field)
     add_field(name, ProtoField.string(name, field.label, base.ASCII, field.says))
     add_field(name .. ".node", ProtoField.uint64(name .. ".node", "Node", base.HEX))
@@ -92,7 +89,7 @@ local function declare(name, field)
     add_field("qsm." .. name, ProtoField.none("qsm." .. name, field.label, base.NONE, field.says))
   end
   local content = field.kind == "message" or field.kind == "part_of_list" or field.kind == "group_answer" or
-    field.kind == "zeros"
+    field.kind == "zeros" or field.kind == "sum"
   local known = content and DECLARE.bytes or DECLARE[field.kind]
   if known then
     known("qsm." .. name, field)
@@ -300,16 +297,6 @@ function READ.flag(field, reader, tree, values)
   values[field.name] = read_flag(field, reader, tree)
 end
 
-function READ.zero(field, reader, tree)
-  local range = reader:take(1, field)
-  if tree then
-    tree:add(entry_of(field), range)
-  end
-  if range:uint() ~= 0 then
-    refuse("bad_length", field)
-  end
-end
-
 function READ.origin(field, reader, tree, values)
   local range = reader:take(12, field)
   local node, incarnation = range(0, 8):le_uint64(), range(8, 4):le_uint()
@@ -458,6 +445,17 @@ function READ.zeros(field, reader, tree)
   end
   if range:raw():find("[^\0]") then
     refuse("bad_value", field)
+  end
+end
+
+-- A length and a checksum at least.
+function READ.sum(field, reader, tree)
+  local range = take_rest(reader, field)
+  if not range or range:len() < 6 then
+    refuse("truncated", field)
+  end
+  if tree then
+    tree:add(entry_of(field), range)
   end
 end
 
@@ -761,6 +759,18 @@ function CHECKS.numbers(values)
   end
   if next_group ~= 0xffffffff and next_group <= values["from_group"] then
     refuse("bad_value", FIELDS["next_group"])
+  end
+end
+
+function CHECKS.parity(values)
+  if values["parity.first"] >= UInt64(0, 0x80000000) then
+    refuse("bad_value", FIELDS["parity.first"])
+  end
+  if values["parity.count"] > 16 then
+    refuse("bad_value", FIELDS["parity.count"])
+  end
+  if values["parity.row"] > 7 then
+    refuse("bad_value", FIELDS["parity.row"])
   end
 end
 

@@ -26,8 +26,6 @@ pub enum Shape {
     Flag,
     /// A bit of the number before it, 0 or 1.
     Bit,
-    /// One byte that has to be 0.
-    Zero,
     /// A node (8) and its incarnation (4).
     Origin,
     /// A family (1: 4 or 6), an address in network order (4 or 16) and a port (2).
@@ -186,7 +184,7 @@ impl Shape {
         Some(match self {
             Self::Number(number) => usize::from(number.bytes),
             Self::Bit => 0,
-            Self::Flag | Self::Zero => 1,
+            Self::Flag => 1,
             Self::Origin | Self::Range => 12,
             Self::Record(fields) => fields
                 .iter()

@@ -65,7 +65,6 @@ fn form(field: &Field) -> String {
     match field.shape {
         Shape::Number(number) => number_form(number),
         Shape::Flag | Shape::Bit => "kind = \"flag\"".to_owned(),
-        Shape::Zero => "kind = \"zero\"".to_owned(),
         Shape::Origin => "kind = \"origin\"".to_owned(),
         Shape::Address => "kind = \"address\"".to_owned(),
         Shape::Text => "kind = \"text\"".to_owned(),

@@ -35,7 +35,6 @@ const STREAM: Field = origin("stream", "sender of the stream that is spoken of")
     .drawn("origin")
     .brief();
 const ROUND: Field = u64("round", "round of tokens").brief();
-const ZERO: Field = Field::new("zero", Shape::Zero, "always 0").drawn("0");
 
 /// The header of every packet.
 pub const HEADER: &[Field] = &[
@@ -90,7 +89,11 @@ const REQUEST: &[Field] = &[
     flag("for_itself", "the maker misses them too").drawn("self"),
     u8("requesters_count", "number of requesters").drawn("nreq"),
     u8("ranges_count", "number of ranges").drawn("nrange"),
-    ZERO,
+    flag(
+        "takes_parity",
+        "the maker can use parities of the packets' blocks",
+    )
+    .drawn("parity"),
     counted(
         "requesters",
         "requesters_count",
@@ -279,6 +282,22 @@ const NUMBERS: &[Field] = &[
         "numbers of groups",
     )
     .drawn("count × (group, first, last)"),
+];
+
+const PARITY: &[Field] = &[
+    CHANNEL,
+    STREAM,
+    u64("parity.first", "first packet of the block")
+        .min(1)
+        .brief(),
+    u8("parity.count", "packets of the block").min(1),
+    u8("parity.row", "number of this parity of the block").brief(),
+    Field::new(
+        "parity.sum",
+        Shape::Special("sum", &[]),
+        "sum of the packets' shards",
+    )
+    .drawn("sum"),
 ];
 
 const SUBJECT: Field = origin("subject", "node that is asked about").drawn("origin");
@@ -492,6 +511,7 @@ pub const PACKETS: &[PacketFormat] = &[
             ),
         ],
     ),
+    checked(Kind::Parity, PARITY, "parity"),
 ];
 
 /// Most marks in a list of them.

@@ -399,8 +399,10 @@ impl Received {
     fn count(&mut self, stats: &Snapshot) {
         let (port, protocol) = (&stats.port, &stats.protocol);
         self.gaps = protocol.gaps;
-        self.by_receivers =
-            protocol.repaired_by_cacher + protocol.repaired_by_pull + protocol.repaired_by_push;
+        self.by_receivers = protocol.repaired_by_cacher
+            + protocol.repaired_by_pull
+            + protocol.repaired_by_push
+            + protocol.repaired_by_parity;
         self.by_sender = protocol.repaired_by_sender;
         self.injected = port.faults.lost;
         self.kernel_drops = port.unicast.kernel_drops + port.multicast.kernel_drops;

@@ -82,6 +82,10 @@ pub struct Limits {
 
 /// When to ask, whom, and how much repair traffic to allow.
 #[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each switches a part of the protocol, by itself"
+)]
 pub struct Recovery {
     /// The NAK plane of algorithms (b). Off in seed-faithful mode (R-NAK-9).
     pub fast: bool,
@@ -103,6 +107,10 @@ pub struct Recovery {
     pub give_up: Duration,
     /// Members find out whose multicast does not reach them (R-REACH-1). Off in seed-faithful mode.
     pub reach: bool,
+    /// Cachers multicast parities where several members miss different packets of a block, and
+    /// members keep blocks to use them (R-NAK-15). A part of the fast plane. Off by default: of
+    /// packets sent it saves most where losses are many, but each parity comes to everybody.
+    pub parity: bool,
 }
 
 /// Token interval, rate control and windows.
@@ -213,6 +221,7 @@ impl Config {
         self.recovery.fast = false;
         self.recovery.pull_late = true;
         self.recovery.reach = false;
+        self.recovery.parity = false;
         self.layout.replication = 5;
         self.layout.block_packets = 1;
         self.pace = Pace {
@@ -290,6 +299,11 @@ impl Recovery {
         least.max(times.disorder())
     }
 
+    /// Whether parities are made and used.
+    pub(crate) fn uses_parity(&self) -> bool {
+        self.fast && self.parity
+    }
+
     /// Time to the first retry of a request, if repairs take that long.
     pub(crate) fn retry(&self, times: &RepairTimes) -> Duration {
         self.retry_min.max(times.patience() * 3)
@@ -307,6 +321,7 @@ impl Default for Recovery {
             requests_per_second: 10_000,
             give_up: Duration::from_secs(2),
             reach: true,
+            parity: false,
         }
     }
 }

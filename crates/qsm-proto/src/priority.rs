@@ -13,7 +13,7 @@ pub enum Priority {
     Token,
     /// NAKs and pulls.
     Request,
-    /// Data that is not from its sender, or not for the first time.
+    /// Data that is not from its sender, or not for the first time; and parities.
     Repair,
     /// Data; and Absent, since what has come before it may be what it says is gone.
     Data,
@@ -34,6 +34,7 @@ impl Priority {
                 Some(_) => Self::Repair,
             },
             Some(Kind::Nak | Kind::Pull) => Self::Request,
+            Some(Kind::Parity) => Self::Repair,
             Some(Kind::Absent) | None => Self::Data,
             Some(_) => Self::Token,
         }
@@ -62,10 +63,11 @@ mod tests {
         ] {
             assert_eq!(of(Kind::Data, hop), Priority::Repair);
         }
+        assert_eq!(of_kind(&Kind::Parity), Priority::Repair);
         let urgent = Kind::ALL
             .iter()
             .filter(|kind| of_kind(kind) == Priority::Token);
-        assert_eq!(urgent.count(), Kind::ALL.len() - 4);
+        assert_eq!(urgent.count(), Kind::ALL.len() - 5);
     }
 
     // Rules R-TOK-11, R-MEM-14.

@@ -48,8 +48,8 @@ mod transmit;
 use core::time::Duration;
 
 use qsm_wire::{
-    ChannelId, Coverage, DATA_HEADER_BYTES, GroupId, Header, Opening, StreamId, TAG_BYTES,
-    ViewNumber,
+    ChannelId, Coverage, DATA_HEADER_BYTES, GroupId, Header, Opening, Parity, StreamId, TAG_BYTES,
+    TAIL_BYTES, ViewNumber,
 };
 
 pub use self::feedback::AckOutcome;
@@ -85,6 +85,9 @@ const WINDOW_SHARE: usize = 4;
 pub struct SendConfig {
     /// Largest datagram, bytes, authentication tag included.
     pub datagram_bytes: usize,
+    /// Bytes of a datagram that packets leave free: for the tag of protection, and with parities for what these are
+    /// longer by (R-NAK-15).
+    pub free_bytes: usize,
     /// Most bytes sent but not yet received by all, however much credit the receivers give.
     pub window_bytes: usize,
     /// How many times the credit the unstable bytes may be.
@@ -114,6 +117,10 @@ impl SendConfig {
         let rounds = config.pace.token_min.saturating_mul(5);
         Self {
             datagram_bytes: config.datagram_bytes,
+            free_bytes: match config.recovery.uses_parity() {
+                true => Parity::OVERHEAD_BYTES + TAIL_BYTES,
+                false => TAG_BYTES,
+            },
             window_bytes,
             kept_factor: config.pace.kept_factor.max(1),
             window_packets: config.limits.ahead_packets,
@@ -126,9 +133,9 @@ impl SendConfig {
         }
     }
 
-    /// Longest packet, bytes: the datagram without the tag that protection will append.
+    /// Longest packet, bytes: the datagram without what is left free.
     fn capacity(&self) -> usize {
-        self.datagram_bytes.saturating_sub(TAG_BYTES)
+        self.datagram_bytes.saturating_sub(self.free_bytes)
     }
 
     /// What a packet of full length holds in chunks.

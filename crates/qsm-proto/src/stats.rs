@@ -46,6 +46,14 @@ qsm_metrics::metrics! {
         repairs_push_sent: counter(packets),
         /// Repairs sent as the stream's sender.
         repairs_sender_sent: counter(packets),
+        /// Of all repairs sent, those to the whole region.
+        repairs_to_all: counter(packets),
+        /// Parities sent as cacher, each to the whole region.
+        parities_sent: counter(packets),
+        /// Parities received.
+        parities_received: counter(packets),
+        /// Parities dropped: they contradict each other, or the packets of their block.
+        parities_refused: counter(packets),
         /// Missing packets that came by a cacher's repair.
         repaired_by_cacher: counter(packets),
         /// Missing packets that came by pull.
@@ -54,6 +62,8 @@ qsm_metrics::metrics! {
         repaired_by_push: counter(packets),
         /// Missing packets that came from their sender again.
         repaired_by_sender: counter(packets),
+        /// Missing packets that were restored out of a parity and the rest of their block.
+        repaired_by_parity: counter(packets),
         /// Missing packets that came late but unrepaired.
         repaired_by_reorder: counter(packets),
         /// Repairs not sent because the budget was used up.

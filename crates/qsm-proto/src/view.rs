@@ -13,7 +13,7 @@
 use std::net::SocketAddr;
 
 use qsm_wire::membership::Member;
-use qsm_wire::{ChannelId, MemberIndex, Origin, RegionId, ViewNumber};
+use qsm_wire::{ChannelId, MemberIndex, Origin, Parity, RegionId, SeqRange, ViewNumber};
 
 use crate::Path;
 
@@ -224,6 +224,18 @@ impl RegionView {
     #[must_use]
     pub fn is_cacher(&self, index: MemberIndex, sequence: u64) -> bool {
         self.is_live(index) && self.partition_of(index) == self.caching_partition(sequence)
+    }
+
+    /// The caching block that holds this packet; `None` where blocks have one packet, or too many for
+    /// parities (R-NAK-15).
+    #[must_use]
+    pub fn parity_block(&self, sequence: u64) -> Option<SeqRange> {
+        let size = self.layout.block_packets;
+        if !(2..=u64::from(Parity::PACKETS_MAX)).contains(&size) {
+            return None;
+        }
+        let first = sequence - sequence % size;
+        SeqRange::new(first.max(1), first.checked_add(size - 1)?)
     }
 
     /// The next packet after this one that the same partition caches.

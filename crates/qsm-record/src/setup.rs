@@ -182,6 +182,7 @@ fn put_recovery(recovery: &Recovery, to: &mut Vec<u8>) {
         requests_per_second,
         give_up,
         reach,
+        parity,
     } = recovery;
     to.flag(*fast);
     to.flag(*pull_late);
@@ -191,6 +192,7 @@ fn put_recovery(recovery: &Recovery, to: &mut Vec<u8>) {
     to.number(*requests_per_second);
     to.duration(*give_up);
     to.flag(*reach);
+    to.flag(*parity);
 }
 
 fn take_recovery(from: &mut Fields<'_>) -> Result<Recovery, Malformed> {
@@ -203,6 +205,7 @@ fn take_recovery(from: &mut Fields<'_>) -> Result<Recovery, Malformed> {
         requests_per_second: from.number()?,
         give_up: from.duration()?,
         reach: from.flag()?,
+        parity: from.flag()?,
     })
 }
 

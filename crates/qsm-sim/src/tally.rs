@@ -24,6 +24,10 @@ pub struct Tally {
     pub deaths: u64,
     /// Longest time that a run needed to come to rest, nanoseconds.
     pub settled_max_ns: u64,
+    /// Parities sent.
+    pub parities: u64,
+    /// Packets restored out of parities.
+    pub restored: u64,
     /// One number for all digests, whatever their order.
     pub digest: u64,
     coverage: Coverage,
@@ -33,6 +37,7 @@ pub struct Tally {
 impl Tally {
     /// Adds a run.
     pub fn add(&mut self, report: &Report) {
+        let counted = |name| report.stats.get(name).copied().unwrap_or(0);
         self.merge(&Self {
             runs: 1,
             virtual_ns: u128::from(report.ended.0),
@@ -41,6 +46,8 @@ impl Tally {
             delivered: report.delivered,
             deaths: report.deaths,
             settled_max_ns: report.settled_ns,
+            parities: counted("parities_sent"),
+            restored: counted("repaired_by_parity"),
             digest: mix(report.digest ^ mix(report.seed)),
             coverage: report.coverage,
             network: report.network,
@@ -56,6 +63,8 @@ impl Tally {
         self.delivered += other.delivered;
         self.deaths += other.deaths;
         self.settled_max_ns = self.settled_max_ns.max(other.settled_max_ns);
+        self.parities += other.parities;
+        self.restored += other.restored;
         self.digest = self.digest.wrapping_add(other.digest);
         self.coverage += other.coverage;
         self.network += other.network;
@@ -68,7 +77,8 @@ impl Tally {
         Duration::from_secs(seconds)
     }
 
-    /// Every kind of fault, with how often it has really happened.
+    /// Every kind of fault, with how often it has really happened; and what is sent only where many faults
+    /// meet.
     #[must_use]
     pub fn faults(&self) -> Vec<(String, u64)> {
         let mut coverage = self.coverage;
@@ -93,6 +103,8 @@ impl Tally {
             ("copies held up on clogged links", self.network.clogged),
             ("membership datagrams held up", self.network.lagged),
             ("datagrams too large", self.network.oversized),
+            ("parities sent", self.parities),
+            ("packets restored by parities", self.restored),
         ];
         rows.extend(others.map(|(name, count)| (name.to_owned(), count)));
         rows

@@ -1,12 +1,12 @@
 use crate::raw::Reader;
 use crate::{
     Absent, Ack, Beacon, CatchUp, Data, DecodeError, Frame, GroupQuery, GroupReply, Heard,
-    Heartbeat, ListQuery, ListReply, Marks, Numbers, NumbersQuery, Origin, Probe, Reach,
+    Heartbeat, ListQuery, ListReply, Marks, Numbers, NumbersQuery, Origin, Parity, Probe, Reach,
     ReachReply, Request, Reset, StreamQuery, Summary, Token, TokenAck,
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
-pub const VERSION: u8 = 10;
+pub const VERSION: u8 = 11;
 /// Bytes of the header that every datagram begins with.
 pub const HEADER_BYTES: usize = 24;
 /// Bytes at the end of a datagram that a protected packet uses for its authentication tag.
@@ -108,6 +108,8 @@ kinds! {
     GroupQuery = 25,
     /// The membership service's answer.
     GroupReply = 26,
+    /// A sum of the packets of a block, for those that miss some of them.
+    Parity = 27,
 }
 
 /// How a packet came to its present receiver. The only byte that may change on the way; it is
@@ -330,6 +332,7 @@ pub enum Body<'a> {
     ListReply(ListReply<'a>),
     GroupQuery(GroupQuery<'a>),
     GroupReply(GroupReply<'a>),
+    Parity(Parity<'a>),
 }
 
 impl<'a> Body<'a> {
@@ -363,6 +366,7 @@ impl<'a> Body<'a> {
             Kind::ListReply => Body::ListReply(ListReply::read(r)?),
             Kind::GroupQuery => Body::GroupQuery(GroupQuery::read(r)?),
             Kind::GroupReply => Body::GroupReply(GroupReply::read(r)?),
+            Kind::Parity => Body::Parity(Parity::read(r)?),
         })
     }
 }

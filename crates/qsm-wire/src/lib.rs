@@ -48,6 +48,7 @@ mod range;
 mod raw;
 mod repair;
 mod session;
+mod shard;
 mod status;
 mod time;
 mod token;
@@ -68,11 +69,14 @@ pub use id::{
 pub use marks::Marks;
 pub use random::{Random, Seed, mix};
 pub use range::{Ranges, SeqRange};
-pub use repair::{Absent, AbsentCause, GroupNumbers, Numbers, NumbersQuery, Request, RequestHead};
+pub use repair::{
+    Absent, AbsentCause, GroupNumbers, Numbers, NumbersQuery, Parity, Request, RequestHead,
+};
 pub use session::{
     Frame, FrameHead, GroupQuery, GroupReply, Heard, LIST_AMPLIFICATION_MAX, LIST_BYTES_MAX,
     ListQuery, ListReply, Reset,
 };
+pub use shard::Shard;
 pub use status::{
     Ack, Beacon, CatchUp, Hearing, Heartbeat, Opening, Probe, Reach, ReachReply, StreamQuery,
     Summary, SummarySlot,

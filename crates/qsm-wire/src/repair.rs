@@ -2,8 +2,8 @@ use crate::range::put_ranges;
 pub(crate) use crate::raw::flag;
 use crate::raw::{Reader, put_origin};
 use crate::{
-    ChannelId, DecodeError, GroupId, HEADER_BYTES, Header, Kind, MemberIndex, Ranges, SeqRange,
-    StreamId, ViewNumber,
+    ChannelId, DATA_HEADER_BYTES, DecodeError, GroupId, HEADER_BYTES, Header, Kind, MemberIndex,
+    Ranges, SeqRange, StreamId, ViewNumber,
 };
 
 /// The fixed part of a NAK or pull.
@@ -17,16 +17,19 @@ pub struct RequestHead {
     pub tried: u32,
     /// Whether the maker of this request misses the packets too, or only passes the request on.
     pub for_itself: bool,
+    /// Whether the maker has kept what has come to it of the packets' blocks: with so many parities
+    /// as it misses packets of a block it restores them.
+    pub takes_parity: bool,
 }
 
 /// A request for repair: the body of a NAK (fast plane) and of a pull (token plane). All ranges
 /// are cached by the same partition.
 ///
 /// ```text
-/// 24        28            40     44      48     49      50      51
-/// +---------+-------------+------+-------+------+-------+-------+---+------------+--------
-/// | channel | origin (12) | view | tried | self | nreq  | nrange| 0 | requesters | ranges
-/// +---------+-------------+------+-------+------+-------+-------+---+------------+--------
+/// 24        28            40     44      48     49      50      51       52
+/// +---------+-------------+------+-------+------+-------+-------+--------+------------+--------
+/// | channel | origin (12) | view | tried | self | nreq  | nrange| parity | requesters | ranges
+/// +---------+-------------+------+-------+------+-------+-------+--------+------------+--------
 /// ```
 /// Requesters are member indexes (2 bytes each), ranges are first (8) and count (4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,9 +56,10 @@ impl<'a> Request<'a> {
         let for_itself = flag(reader.u8()?)?;
         let requester_count = usize::from(reader.u8()?);
         let range_count = reader.u8()?;
-        if requester_count > Self::REQUESTERS_MAX || range_count == 0 || reader.u8()? != 0 {
+        if requester_count > Self::REQUESTERS_MAX || range_count == 0 {
             return Err(DecodeError::BadLength);
         }
+        let takes_parity = flag(reader.u8()?)?;
         let requesters = reader.bytes(requester_count * 2)?;
         let ranges = Ranges::read(reader, range_count)?;
         Ok(Self {
@@ -64,6 +68,7 @@ impl<'a> Request<'a> {
                 view,
                 tried,
                 for_itself,
+                takes_parity,
             },
             requesters,
             ranges,
@@ -97,7 +102,7 @@ impl<'a> Request<'a> {
             u8::from(head.for_itself),
             u8::try_from(requesters.len()).unwrap_or(0),
             u8::try_from(ranges.len()).unwrap_or(0),
-            0,
+            u8::from(head.takes_parity),
         ]);
         for requester in requesters {
             out.extend_from_slice(&requester.0.to_le_bytes());
@@ -327,4 +332,90 @@ fn read_stream(reader: &mut Reader<'_>) -> Result<StreamId, DecodeError> {
 fn put_stream(out: &mut Vec<u8>, stream: StreamId) {
     out.extend_from_slice(&stream.channel.0.to_le_bytes());
     put_origin(out, stream.origin);
+}
+
+/// Bytes of a shard before its chunks: a length and a checksum.
+pub(crate) const SHARD_HEAD_BYTES: usize = 6;
+
+/// A parity of a block of data packets: with as many of them as packets are lost, and the rest of
+/// the block, a receiver restores the block.
+///
+/// ```text
+/// 24        28           40      48      49    50
+/// +---------+------------+-------+-------+-----+-----------
+/// | channel | origin     | first | count | row | sum ...
+/// +---------+------------+-------+-------+-----+-----------
+/// ```
+/// The packets are `first` and those after it, `count` of them. The sum is of their [`Shard`](crate::Shard)s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parity<'a> {
+    /// The stream of the packets.
+    pub stream: StreamId,
+    /// The first packet of the block, at least 1 and below 2⁶³.
+    pub first: u64,
+    /// Packets of the block, 1 to [`Parity::PACKETS_MAX`].
+    pub count: u8,
+    /// Number of this parity among those of the block, below [`Parity::ROWS_MAX`].
+    pub row: u8,
+    /// The sum: as long as the longest shard, so at least [`Shard::HEAD_BYTES`](crate::Shard::HEAD_BYTES).
+    pub sum: &'a [u8],
+}
+
+impl<'a> Parity<'a> {
+    /// Most packets of a block.
+    pub const PACKETS_MAX: u8 = 16;
+    /// Most parities of a block.
+    pub const ROWS_MAX: u8 = 8;
+    /// Bytes of a parity by which it is longer than the longest packet of its block.
+    pub const OVERHEAD_BYTES: usize = Self::HEAD_BYTES + SHARD_HEAD_BYTES - DATA_HEADER_BYTES;
+    /// No block begins here or above.
+    const FIRST_END: u64 = 1 << 63;
+    /// Bytes before the sum.
+    const HEAD_BYTES: usize = 50;
+
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
+        let channel = ChannelId(reader.u32()?);
+        let stream = StreamId {
+            origin: reader.origin()?,
+            channel,
+        };
+        let (first, count, row) = (reader.u64()?, reader.u8()?, reader.u8()?);
+        let numbers = (1..Self::FIRST_END).contains(&first);
+        let counts = (1..=Self::PACKETS_MAX).contains(&count) && row < Self::ROWS_MAX;
+        if !numbers || !counts {
+            return Err(DecodeError::BadValue);
+        }
+        let sum = reader.bytes(reader.rest().len())?;
+        if sum.len() < SHARD_HEAD_BYTES {
+            return Err(DecodeError::Truncated);
+        }
+        Ok(Self {
+            stream,
+            first,
+            count,
+            row,
+            sum,
+        })
+    }
+
+    /// Appends the packet up to its sum, which the caller appends.
+    pub fn encode_head(&self, header: &Header, out: &mut Vec<u8>) {
+        header.encode(Kind::Parity, out);
+        out.extend_from_slice(&self.stream.channel.0.to_le_bytes());
+        put_origin(out, self.stream.origin);
+        out.extend_from_slice(&self.first.to_le_bytes());
+        out.extend_from_slice(&[self.count, self.row]);
+    }
+
+    /// Appends the packet.
+    pub fn encode(&self, header: &Header, out: &mut Vec<u8>) {
+        self.encode_head(header, out);
+        out.extend_from_slice(self.sum);
+    }
+
+    /// Number of the last packet of the block.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.first + u64::from(self.count) - 1
+    }
 }

@@ -10,7 +10,7 @@ use support::{Owned, check_datagram, draw, message};
 
 const SAMPLES: u64 = 100;
 
-/// Data packets, session frames, questions for lists and their parts end where the datagram ends (UDP
+/// Data packets, session frames, parities, questions for lists and their parts end where the datagram ends (UDP
 /// keeps its length), and tokens and ACKs may end before their marks, so a shorter one may be legal: it then says a part of the
 /// same, and nothing else.
 #[test]
@@ -58,6 +58,7 @@ fn is_part(part: &Owned, whole: &Owned) -> bool {
                 content: whole,
             },
         ) => a == b && whole.starts_with(part),
+        (Owned::Parity(a, part), Owned::Parity(b, whole)) => a == b && whole.starts_with(part),
         (Owned::ListQuery(part), Owned::ListQuery(whole)) => {
             let padding = whole.padding;
             part.padding <= padding && ListQuery { padding, ..*part } == *whole
@@ -148,7 +149,7 @@ fn what_is_appended_is_rejected_where_the_length_is_known() {
         bytes.push(1);
         let verdict = Packet::decode(&bytes).map(|packet| Owned::of(&packet));
         match kind {
-            Kind::Session | Kind::GroupReply => assert!(verdict.is_ok()),
+            Kind::Session | Kind::Parity | Kind::GroupReply => assert!(verdict.is_ok()),
             Kind::Data => assert_eq!(verdict, Err(DecodeError::Truncated)),
             // Padding is zeros; a part may be longer, up to the end of its list.
             Kind::ListQuery | Kind::GroupQuery => {

@@ -16,8 +16,9 @@ use qsm_wire::membership::{
 use qsm_wire::{
     AbsentCause, Ack, Beacon, CatchUp, ChannelId, Chunk, DataHeader, FrameHead, GroupId,
     GroupNumbers, Header, Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId,
-    NumbersQuery, Opening, Origin, Packet, Part, Probe, Reach, ReachReply, RegionId, RequestHead,
-    Reset, SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck, TokenHead, ViewNumber,
+    NumbersQuery, Opening, Origin, Packet, Parity, Part, Probe, Reach, ReachReply, RegionId,
+    RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck,
+    TokenHead, ViewNumber,
 };
 use support::listed::{assert_listed, bytes_of};
 use support::{Owned, OwnedChunk, OwnedRequest, OwnedSlot};
@@ -47,7 +48,7 @@ const STREAM_BYTES: &str = "0a000000 9900000000000000 02000000";
 
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("0a {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("0b {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
@@ -68,7 +69,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "0a 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "0b 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -154,6 +155,7 @@ fn nak_and_pull() {
             view: ViewNumber(6),
             tried: 5,
             for_itself: true,
+            takes_parity: false,
         },
         requesters: vec![MemberIndex(2), MemberIndex(0x0103)],
         ranges: vec![range(10, 12), range(20, 20)],
@@ -163,7 +165,13 @@ fn nak_and_pull() {
          0a00000000000000 03000000  1400000000000000 01000000"
     );
     assert_packet("03", &Owned::Nak(request.clone()), &fields);
-    assert_packet("04", &Owned::Pull(request), &fields);
+    assert_packet("04", &Owned::Pull(request.clone()), &fields);
+    let head = RequestHead {
+        takes_parity: true,
+        ..request.head
+    };
+    let fields = fields.replace("01 02 02 00 ", "01 02 02 01 ");
+    assert_packet("03", &Owned::Nak(OwnedRequest { head, ..request }), &fields);
 }
 
 #[test]
@@ -422,6 +430,19 @@ fn reach_and_its_replies() {
     };
     let fields = "04000000 06000000 09000000 01";
     assert_packet("14", &Owned::ReachReply(spoken), fields);
+}
+
+#[test]
+fn parity() {
+    let head = Parity {
+        stream: STREAM,
+        first: 0x0110,
+        count: 16,
+        row: 2,
+        sum: &[],
+    };
+    let fields = format!("{STREAM_BYTES} 1001000000000000 10 02 01020304050607");
+    assert_packet("1b", &Owned::Parity(head, (1..8).collect()), &fields);
 }
 
 #[test]

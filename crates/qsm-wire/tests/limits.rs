@@ -7,7 +7,7 @@ use qsm_wire::membership::{AnswerRows, GroupRow, QueryKind};
 use qsm_wire::{
     Absent, AbsentCause, Chunk, DecodeError, GroupId, GroupNumbers, GroupQuery, GroupReply, Header,
     Heartbeat, Kind, ListQuery, ListReply, Marks, MemberIndex, Numbers, NumbersQuery, Opening,
-    Packet, Part, RegionId, Request, RequestHead, SeqRange, SlotHead, StreamId, Summary,
+    Packet, Parity, Part, RegionId, Request, RequestHead, SeqRange, SlotHead, StreamId, Summary,
     SummarySlot, TAIL_BYTES, Token, TokenHead, TokenWriter, ViewNumber,
 };
 use qsm_wire::{Origin, Ranges, Slot};
@@ -38,6 +38,7 @@ fn requests_carry_at_most_eight_ranges_and_eight_requesters() {
         view: ViewNumber(1),
         tried: 0,
         for_itself: true,
+        takes_parity: false,
     };
     let members: Vec<_> = (0..20).map(MemberIndex).collect();
     let mut bytes = Vec::new();
@@ -59,12 +60,41 @@ fn requests_carry_at_most_eight_ranges_and_eight_requesters() {
 }
 
 #[test]
+fn a_parity_is_of_one_to_sixteen_packets_and_has_a_row_below_eight() {
+    let decoded = |first, count, row, sum| {
+        let stream = StreamId::default();
+        let parity = Parity {
+            stream,
+            first,
+            count,
+            row,
+            sum,
+        };
+        let mut bytes = Vec::new();
+        parity.encode(&Header::default(), &mut bytes);
+        Packet::decode(&bytes).map(|packet| Owned::of(&packet))
+    };
+    let sum = &[0; 6][..];
+    for (first, count, row) in [(1, 1, 0), (16, 16, 7), ((1 << 63) - 1, 16, 0)] {
+        assert!(decoded(first, count, row, sum).is_ok());
+    }
+    for (first, count) in [(0, 16), (16, 0), (1 << 63, 1)] {
+        assert_eq!(decoded(first, count, 0, sum), Err(DecodeError::BadValue));
+    }
+    for (count, row) in [(17, 0), (16, 8), (255, 255)] {
+        assert_eq!(decoded(16, count, row, sum), Err(DecodeError::BadValue));
+    }
+    assert_eq!(decoded(16, 16, 0, &sum[1..]), Err(DecodeError::Truncated));
+}
+
+#[test]
 fn a_request_for_nothing_is_rejected() {
     let head = RequestHead {
         stream: StreamId::default(),
         view: ViewNumber(1),
         tried: 0,
         for_itself: true,
+        takes_parity: false,
     };
     let mut bytes = Vec::new();
     Request::encode(&Header::default(), Kind::Pull, &head, &[], &[], &mut bytes);

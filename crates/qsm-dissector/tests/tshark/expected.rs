@@ -11,8 +11,8 @@ use qsm_wire::membership::{
     ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    AbsentCause, Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Part, Ranges,
-    Request, SeqRange, StreamId, Summary, Token,
+    AbsentCause, Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Parity, Part,
+    Ranges, Request, SeqRange, StreamId, Summary, Token,
 };
 
 pub(crate) use self::decision::of_group_answer;
@@ -169,6 +169,14 @@ fn of_body(sheet: &mut Sheet, body: &Body<'_>) {
     }
 }
 
+fn of_parity(sheet: &mut Sheet, parity: &Parity<'_>) {
+    sheet.stream(parity.stream);
+    sheet.put("parity.first", parity.first);
+    sheet.put("parity.count", parity.count);
+    sheet.put("parity.row", parity.row);
+    sheet.bytes("parity.sum", parity.sum);
+}
+
 fn of_session_or_list(sheet: &mut Sheet, body: &Body<'_>) {
     let session = |sheet: &mut Sheet, session| sheet.put("session", format!("{session:#018x}"));
     match body {
@@ -229,6 +237,7 @@ fn of_session_or_list(sheet: &mut Sheet, body: &Body<'_>) {
                 sheet.bytes("answer", reply.answer);
             }
         }
+        Body::Parity(parity) => of_parity(sheet, parity),
         other => assert!(
             matches!(other, Body::Solicit),
             "{other:?} is compared nowhere"
@@ -289,7 +298,7 @@ fn of_request(sheet: &mut Sheet, request: &Request<'_>) {
     sheet.flag("for_itself", request.head.for_itself);
     sheet.put("requesters_count", request.requesters().count());
     sheet.put("ranges_count", request.ranges.len());
-    sheet.put("zero", 0);
+    sheet.flag("takes_parity", request.head.takes_parity);
     for requester in request.requesters() {
         sheet.put("requester", requester);
     }

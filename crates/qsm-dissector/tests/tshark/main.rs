@@ -535,7 +535,7 @@ fn every_packet_is_found_by_its_fields() {
     assert_eq!(count("qsm.kind == \"Token\""), of_kind(Kind::Token));
     assert_eq!(count("qsm.hearing == \"deaf\""), 1);
     assert_eq!(count("qsm.chunk.group == 7"), of_kind(Kind::Data));
-    assert_eq!(count("qsm.range.first <= 11 and qsm.range.count >= 2"), 4);
+    assert_eq!(count("qsm.range.first <= 11 and qsm.range.count >= 2"), 5);
     assert_eq!(
         count("qsm.stream == \"99.2\" and qsm.channel == 10"),
         count("qsm.stream")

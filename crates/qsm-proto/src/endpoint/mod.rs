@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use qsm_wire::{
-    Body, DecodeError, GroupId, Header, Heartbeat, NodeId, NumbersQuery, Origin, Packet, RegionId,
-    Request, StreamId, StreamQuery, cluster_of,
+    Body, DecodeError, GroupId, Header, Heartbeat, NodeId, NumbersQuery, Origin, Packet, Parity,
+    RegionId, Request, StreamId, StreamQuery, cluster_of,
 };
 
 use self::copies::Copies;
@@ -153,6 +153,9 @@ impl Endpoint {
                 datagram,
             };
             self.on_data(from, &incoming, out);
+            if !self.node.parities.is_empty() {
+                self.restore_with(from, &incoming, out);
+            }
             return;
         }
         self.node.stats.control_received += 1;
@@ -386,6 +389,49 @@ impl Endpoint {
         }
     }
 
+    /// A packet has come while parities wait for others of their blocks. Kept apart from the way of
+    /// most packets, which it would make slower.
+    #[cold]
+    #[inline(never)]
+    fn restore_with(&mut self, from: SocketAddr, incoming: &Incoming<'_>, out: &mut dyn Deliver) {
+        let (sender, head) = (incoming.header.origin, &incoming.data.head);
+        let id = self.regions.table.of_channel(head.channel);
+        if let Some(mut cx) = id.and_then(|id| self.region(id)) {
+            let restored = cx.restore_with(sender, head.sequence);
+            self.take_restored(from, &restored, out);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn on_parity(
+        &mut self,
+        from: SocketAddr,
+        speaker: Origin,
+        parity: &Parity<'_>,
+        out: &mut dyn Deliver,
+    ) {
+        let id = self.regions.table.of_channel(parity.stream.channel);
+        if let Some(mut cx) = id.and_then(|id| self.region(id)) {
+            let restored = cx.take_parity(speaker, parity);
+            self.take_restored(from, &restored, out);
+        }
+    }
+
+    /// Takes packets that have been restored as datagrams that have come, pushed; `from`: what was the last
+    /// that was missing for that. Rule R-NAK-15.
+    #[cold]
+    #[inline(never)]
+    fn take_restored(&mut self, from: SocketAddr, packets: &[Vec<u8>], out: &mut dyn Deliver) {
+        let (now, pushed) = (self.node.now, self.node.stats.repaired_by_push);
+        for packet in packets {
+            self.handle_datagram(now, from, packet.as_slice().into(), out);
+        }
+        let stats = &mut self.node.stats;
+        stats.repaired_by_parity += stats.repaired_by_push - pushed;
+        stats.repaired_by_push = pushed;
+    }
+
     /// Whether a packet's messages must wait for those of a region that was left before.
     fn held(&mut self, id: RegionId, incoming: &Incoming<'_>, from: SocketAddr) -> bool {
         let member = self.regions.table.get(id).is_some_and(Region::member);
@@ -439,6 +485,7 @@ impl Endpoint {
             }
             Body::Heartbeat(beat) => self.on_heartbeat(from, origin, beat, out),
             Body::StreamQuery(query) => self.on_query(from, query),
+            Body::Parity(parity) => self.on_parity(from, origin, parity, out),
             Body::NumbersQuery(query) => self.on_numbers_query(from, origin, query),
             Body::Numbers(numbers) => {
                 let stream = numbers.query.stream;

@@ -19,6 +19,7 @@ impl Endpoint {
             cx.note_readers();
             cx.note_strain();
         });
+        self.for_each_region(|cx| cx.answer_collected());
         self.regions
             .make_requests(&mut self.node, &mut self.membership, out);
         self.regions.table.go_on_delivering(&mut self.node, out);

@@ -16,7 +16,8 @@ use crate::receive::{
     Cursors, DeliveryContext, PacketStore, RequestTiming, RetryInterval, StreamContext,
 };
 use crate::repair::{
-    REQUEST_COST, RateBudget, RecentRepairs, RepairSender, RequestBackoff, RequestWindow,
+    ParityShelf, REQUEST_COST, RateBudget, RecentRepairs, RepairSender, RequestBackoff,
+    RequestWindow,
 };
 use crate::ring::Action;
 use crate::stats::{RepairTimes, Times};
@@ -47,6 +48,8 @@ pub(crate) struct NodeState {
     /// Not before then are requests made again.
     pub(crate) requests_from: Instant,
     recent: RecentRepairs,
+    /// Parities that are not enough yet.
+    pub(crate) parities: ParityShelf,
     pub(crate) repairs: RepairTimes,
     /// All but those of repairs.
     pub(crate) times: Times,
@@ -91,6 +94,7 @@ impl NodeState {
             request_budget: request_budget(&config, now),
             requests_from: Instant(0),
             recent: RecentRepairs::new(),
+            parities: ParityShelf::default(),
             repairs: RepairTimes::default(),
             times: Times::default(),
             request_window: RequestWindow::default(),

@@ -1,4 +1,5 @@
 mod asking;
+mod blocks;
 mod delivery;
 mod numbers;
 mod pause;
@@ -15,6 +16,7 @@ use std::net::SocketAddr;
 
 use qsm_wire::{AbsentCause, Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
+use self::blocks::HeldBlocks;
 use self::numbers::LostNumbers;
 use self::prompt::Walks;
 use super::early::EarlyPackets;
@@ -23,10 +25,10 @@ use super::{
     Datagram, Gap, Gaps, Incoming, OvertakenRequests, PacketPlace, PacketStore, StreamContext,
     Waiters,
 };
-use crate::Instant;
 use crate::history::{Duty, History};
 use crate::ranges::append_own;
 use crate::ring::Report;
+use crate::{Instant, Stats};
 
 pub(crate) use self::numbers::AnswerWorth;
 
@@ -108,6 +110,8 @@ pub struct ReceiveStream {
     held: bool,
     /// Delivery has stopped before the next packet, because readers take no more (R-DATA-13).
     stopped: bool,
+    /// Packets that are kept until their block is whole.
+    held_blocks: HeldBlocks,
     /// What was given up, and what its sender says of it.
     lost_numbers: Option<Box<LostNumbers>>,
     /// How far messages have been handed out ahead of their order.
@@ -171,6 +175,7 @@ impl ReceiveStream {
             interrupted: Instant::NEVER,
             held: false,
             stopped: false,
+            held_blocks: HeldBlocks::default(),
             lost_numbers: None,
             walks: None,
             contiguous_at_close: 0,
@@ -382,7 +387,7 @@ impl ReceiveStream {
         };
         let next = ready && sequence == self.delivered + 1;
         let in_order = next && !self.stops_at(data, role.duty, &context.delivery);
-        let wanted = role.duty == Duty::Wait || role.keeps;
+        let wanted = role.duty == Duty::Wait || role.keeps || self.holds(sequence, context.store);
         let caches = wanted && sequence > self.purgeable();
         let slot = if !in_order || caches {
             // Of a buffer whose packets are mostly others' to cache, little would be held.
@@ -394,7 +399,7 @@ impl ReceiveStream {
             match self.keep(sequence, datagram, history, held, context) {
                 Some(place) => PacketState::Kept(place),
                 None if in_order => {
-                    self.note_uncached(sequence);
+                    self.note_uncached(sequence, role.keeps);
                     PacketState::Received
                 }
                 None => {
@@ -411,8 +416,7 @@ impl ReceiveStream {
             PacketState::Received
         };
         let gap = self.enter(sequence, slot, context);
-        context.delivery.stats.data_received += 1;
-        context.delivery.stats.copies_received += u64::from(hop == Hop::Copy);
+        count_arrival(hop, context.delivery.stats);
         if in_order {
             self.delivered = sequence;
             if role.duty == Duty::Deliver {
@@ -424,6 +428,7 @@ impl ReceiveStream {
         if self.interrupted == Instant::NEVER {
             self.deliver(history, held, context);
         }
+        self.release_blocks(history, context.store);
         if context.delivery.cursors.is_special() && self.delivered < self.highest {
             self.held = held;
             self.hurry(Some(sequence), history, context);
@@ -713,6 +718,9 @@ impl ReceiveStream {
 
     fn open_gap(&mut self, range: SeqRange, context: &mut StreamContext<'_>) {
         let first_request = context.first_request();
+        if context.timing.recovery.uses_parity() {
+            self.hold_blocks(range);
+        }
         self.gaps.append(range, context.now, first_request);
         self.due = self.due.min(first_request);
         context.delivery.stats.gaps += u64::from(range.count());
@@ -760,4 +768,9 @@ impl ReceiveStream {
             *place = slot;
         }
     }
+}
+
+fn count_arrival(hop: Hop, stats: &mut Stats) {
+    stats.data_received += 1;
+    stats.copies_received += u64::from(hop == Hop::Copy);
 }

@@ -39,6 +39,9 @@ impl RegionCx<'_> {
         );
         let round_trip = self.node.repairs.round_trip();
         let path = self.region.path();
+        // Where all members get copies, packets for some of them are fewer.
+        let parity = recovery.uses_parity() && path.is_multicast() && self.node.config.multicast;
+        let datagram_bytes = self.node.config.datagram_bytes;
         let (repairs, store) = self.node.repairs();
         Answering {
             history: &self.region.history,
@@ -52,6 +55,8 @@ impl RegionCx<'_> {
             guard,
             round_trip,
             recovery,
+            blocks: parity.then_some(&mut self.region.blocks),
+            datagram_bytes,
         }
     }
 

@@ -11,6 +11,7 @@
 //! | `requests` | what is asked for, of whom, and what is lost |
 //! | `tokens` | what a ring makes of a token, and what follows for streams |
 //! | `queries` | where streams begin, and who is asked for that |
+//! | `parity` | sums of blocks, instead of many packets |
 //! | `numbers` | which messages were in packets that are lost, as their sender says |
 //! | `marks` | which messages each receiver is owed |
 //! | `filters`, `shares` | members that do not receive all groups, and what follows |
@@ -36,6 +37,7 @@ mod lacking;
 mod leaving;
 mod marks;
 mod numbers;
+mod parity;
 mod passed;
 mod queries;
 mod requests;
@@ -77,7 +79,7 @@ use crate::membership::Membership;
 use crate::node::{Backlog, NodeState};
 use crate::publication::Routes;
 use crate::receive::{PacketStore, ReceiveStream};
-use crate::repair::RequestBackoff;
+use crate::repair::{BlockRequests, RequestBackoff};
 use crate::ring::{RegionRing, RingConfig};
 use crate::send::{BlockPool, Past, SendConfig, SendStream};
 use crate::stats::RingStats;
@@ -130,6 +132,8 @@ pub struct Region {
     receivers: usize,
     /// How widespread losses are.
     backoff: RequestBackoff,
+    /// Requests that wait for others.
+    blocks: BlockRequests,
     /// Whether somebody waits here.
     strain: StrainMeter,
     /// Time in which senders waited for this node's readers.
@@ -176,6 +180,7 @@ impl Region {
             parted: false,
             receivers: 0,
             backoff: RequestBackoff::default(),
+            blocks: BlockRequests::default(),
             strain: StrainMeter::default(),
             readers: Backlog::default(),
             served: Served::default(),
@@ -511,6 +516,7 @@ impl Region {
             next = next.min(absence.due());
         }
         next = next.min(self.earshot.due()).min(self.recipients.due());
+        next = next.min(self.blocks.due());
         let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
         sender.map_or(next, |at| next.min(at))
     }

@@ -378,6 +378,7 @@ impl RegionCx<'_> {
             view: self.region.history.newest().number(),
             tried,
             for_itself: true,
+            takes_parity: false,
         };
         let header = self.node.header();
         let counter = match urgency {

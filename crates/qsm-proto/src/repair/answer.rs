@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use qsm_wire::{
-    Absent, AbsentCause, Header, Hop, MemberIndex, Origin, Ranges, Request, RequestHead, SeqRange,
-    StreamId, ViewNumber,
+    Absent, AbsentCause, Header, Hop, MemberIndex, Origin, Parity, Ranges, Request, RequestHead,
+    SeqRange, StreamId, TAIL_BYTES, ViewNumber,
 };
 
+use super::collect::{BlockAnswer, BlockRequest, BlockRequests, Collected, NeededPackets};
+use super::parity::{put_sum, whole_block};
 use super::route::RequestRoute;
 use super::{
     PlannedRequest, Repair, RepairRecipient, RepairSender, RequestTarget, RequestUrgency, bit,
@@ -57,6 +59,10 @@ pub(crate) struct Answering<'a> {
     pub(crate) round_trip: Duration,
     /// Says if requests are passed on at once, and how long silent cachers are passed over.
     pub(crate) recovery: Recovery,
+    /// Requests for packets of blocks; `None` where no parities are sent.
+    pub(crate) blocks: Option<&'a mut BlockRequests>,
+    /// Longest datagram, bytes.
+    pub(crate) datagram_bytes: usize,
 }
 
 /// A request as this node sees it: who asks, and who else waits.
@@ -71,6 +77,8 @@ struct ReceivedRequest {
     /// The partition of who asks.
     partition: usize,
     urgency: RequestUrgency,
+    /// Who asks for itself alone, and can use parities.
+    takes_parity: Option<MemberIndex>,
 }
 
 impl ReceivedRequest {
@@ -100,7 +108,11 @@ impl ReceivedRequest {
                 tried |= bit(view.rank_of(asker));
             }
         }
+        let alone = head.for_itself && waiters.len() == 1 && known_view;
+        let at_once = urgency == RequestUrgency::AtOnce;
+        let takes_parity = (head.takes_parity && alone && at_once).then_some(asker);
         Self {
+            takes_parity,
             stream: head.stream,
             view: view.number(),
             named: head.view,
@@ -350,6 +362,7 @@ impl Answering<'_> {
             if stream.packet(sequence, self.store).is_some() {
                 match self.expired_of(stream, sequence) {
                     Some(expired) => unanswered.expired.push(expired),
+                    None if self.collects(asked, sequence) => {}
                     None => self.repair(asked.stream, sequence, hop, asked.view, &asked.waiters),
                 }
             } else if stream.gave_up_expired(sequence) {
@@ -367,6 +380,95 @@ impl Answering<'_> {
             }
         }
         unanswered
+    }
+
+    /// Whether a request for a packet that is kept here waits for others, or is served already, by
+    /// parities. Rule R-NAK-15.
+    fn collects(&mut self, asked: &ReceivedRequest, sequence: u64) -> bool {
+        let view = self.history.nearest(asked.view);
+        let (Some(requests), Some(asker)) = (self.blocks.as_deref_mut(), asked.takes_parity) else {
+            return false;
+        };
+        let stream = self.streams.get(&asked.stream.origin);
+        let (Some(block), Some(stream)) = (view.parity_block(sequence), stream) else {
+            return false;
+        };
+        let request = BlockRequest {
+            stream: asked.stream,
+            first: block.first(),
+            index: u8::try_from(sequence - block.first()).unwrap_or(u8::MAX),
+            view: view.number(),
+            asker,
+        };
+        let whole = || stream.missing_of_block(block) == Some(0);
+        let rank = self.history.my_rank(asked.view).unwrap_or(0);
+        let cachers = view.partition_len(view.caching_partition(sequence));
+        let wait = patience(self.round_trip, block.last(), rank, cachers);
+        let answer = requests.note(self.repairs.now, self.round_trip, &request, wait, whole);
+        answer != BlockAnswer::Packet
+    }
+
+    /// Answers members that have asked together for packets of a block: by parities to all, by packets, or by
+    /// both.
+    pub(crate) fn answer_collected(&mut self, collected: &Collected) {
+        self.forget_old_repairs();
+        if collected.parities > 0 && self.send_parities(collected) {
+            let beside = collected.beside_parities();
+            beside.for_each(|needed| self.send_needed(collected, needed));
+        } else {
+            let all = collected.packets.iter();
+            all.for_each(|needed| self.send_needed(collected, *needed));
+        }
+    }
+
+    fn send_needed(&mut self, collected: &Collected, needed: NeededPackets) {
+        let hop = RequestUrgency::AtOnce.repair_hop();
+        let indexes = (0..32u64).filter(|index| needed.packets >> index & 1 == 1);
+        for sequence in indexes.map(|index| collected.first + index) {
+            let (stream, view) = (collected.stream, collected.view);
+            self.repair(stream, sequence, hop, view, &[needed.member]);
+        }
+    }
+
+    /// Sends as many parities as are needed. `false`: the block makes none, or they would be too long.
+    fn send_parities(&mut self, collected: &Collected) -> bool {
+        let (id, first) = (collected.stream, collected.first);
+        let block = self.history.nearest(collected.view).parity_block(first);
+        let stream = self.streams.get(&id.origin);
+        let (Some(block), Some(stream)) = (block, stream) else {
+            return false;
+        };
+        let Some(packets) = whole_block(stream, block, self.store) else {
+            return false;
+        };
+        let longest = packets.iter().map(|packet| packet.len()).max().unwrap_or(0);
+        let length = longest + Parity::OVERHEAD_BYTES;
+        if length + TAIL_BYTES > self.datagram_bytes {
+            return false;
+        }
+        let (to, rank) = (
+            self.path.destination(),
+            self.history.my_rank(collected.view),
+        );
+        let rows = free_rows(collected.rows, rank.unwrap_or(0));
+        for row in rows.take(collected.parities as usize) {
+            let header = self.header;
+            let sent = self.repairs.send_parity(length, to, |bytes| {
+                let head = Parity {
+                    stream: id,
+                    first,
+                    count: u8::try_from(packets.len()).unwrap_or(u8::MAX),
+                    row,
+                    sum: &[],
+                };
+                head.encode_head(&header, bytes);
+                put_sum(row.into(), &packets, bytes);
+            });
+            if let Some(requests) = self.blocks.as_deref_mut().filter(|_| sent) {
+                requests.sent(self.repairs.now, id, first, row);
+            }
+        }
+        true
     }
 
     /// The request for a packet that this node cannot answer, now or later, to a node that may.
@@ -416,6 +518,7 @@ impl Answering<'_> {
                 view: view.number(),
                 tried: route.known_missing,
                 for_itself: false,
+                takes_parity: false,
             },
             waiters: asked.waiters.clone(),
             ranges: vec![SeqRange::one(sequence)],
@@ -561,6 +664,26 @@ impl Answering<'_> {
 /// many members miss the packet then.
 fn many(members: usize) -> usize {
     (members / 32).max(3)
+}
+
+/// How long requests for packets of a block wait at a cacher of this rank for others: half a round
+/// trip at most, and less at one that comes before others in the block's turn: these may hear of its
+/// parities in time.
+fn patience(round_trip: Duration, block: u64, rank: usize, cachers: usize) -> Duration {
+    let cachers = cachers.max(1);
+    let turn = usize::try_from(block % cachers as u64).unwrap_or(0);
+    let place = (rank + turn) % cachers;
+    let share = u32::try_from(place).unwrap_or(0);
+    let of = u32::try_from(cachers).unwrap_or(1);
+    round_trip / 2 * (share + 1) / of
+}
+
+/// Rows that have not been sent. Cachers begin with different ones: parities that cross each other
+/// are of use.
+fn free_rows(sent: u32, rank: usize) -> impl Iterator<Item = u8> {
+    let begin = u8::try_from(rank * 2 % usize::from(Parity::ROWS_MAX)).unwrap_or(0);
+    let rows = (0..Parity::ROWS_MAX).map(move |row| (begin + row) % Parity::ROWS_MAX);
+    rows.filter(move |row| sent >> row & 1 == 0)
 }
 
 /// The first numbers of these ranges.

@@ -211,10 +211,21 @@ impl RequestPlanner<'_> {
                 view: self.history.nearest(view).number(),
                 tried,
                 for_itself: true,
+                takes_parity: self.takes_parity(gap, stream),
             },
             waiters,
             ranges: vec![gap.range()],
         }
+    }
+
+    /// Whether all of the blocks is kept here that has come of them. Rule R-NAK-15.
+    fn takes_parity(&self, gap: &Gap, stream: &ReceiveStream) -> bool {
+        let view = self.history.newest();
+        let whole = |sequence| {
+            let block = view.parity_block(sequence);
+            block.is_some_and(|block| stream.missing_of_block(block).is_some())
+        };
+        self.recovery.uses_parity() && whole(gap.first) && whole(gap.last)
     }
 
     // Rules R-NAK-2, R-NAK-4.

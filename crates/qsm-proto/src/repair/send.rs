@@ -1,4 +1,4 @@
-use qsm_wire::{Hop, StreamId};
+use qsm_wire::{Coverage, Hop, StreamId, seal};
 
 use super::{RateBudget, RecentRepairs, RepairRecipient};
 use crate::{Destination, Instant, Outbox, Reason, Stats};
@@ -47,7 +47,27 @@ impl RepairSender<'_> {
             hop.stamp(bytes);
         });
         self.count(hop);
+        self.stats.repairs_to_all += u64::from(recipient == RepairRecipient::All);
         self.recent.note(stream, sequence, recipient);
+    }
+
+    /// Sends a parity of this length, if the budget allows it. Returns whether it does.
+    pub(super) fn send_parity(
+        &mut self,
+        length: usize,
+        to: Destination,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> bool {
+        if !self.budget.take(self.now, length as u64) {
+            self.stats.repairs_over_budget += 1;
+            return false;
+        }
+        self.outbox.push(Reason::Repair, to, |bytes| {
+            fill(bytes);
+            seal(bytes, Coverage::Whole);
+        });
+        self.stats.parities_sent += 1;
+        true
     }
 
     fn count(&mut self, hop: Hop) {

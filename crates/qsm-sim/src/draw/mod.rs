@@ -5,6 +5,7 @@ mod divisions;
 mod faults;
 mod lifetimes;
 mod paces;
+mod parities;
 mod prompt;
 mod residue;
 mod slowness;
@@ -22,6 +23,7 @@ use self::divisions::add_hints;
 use self::faults::{add_filters, add_pauses, faults};
 use self::lifetimes::add_lifetimes;
 use self::paces::add_paces;
+use self::parities::add_parities;
 use self::prompt::add_prompt;
 use self::residue::{add_common, add_merging, add_residue};
 use self::slowness::slow_down;
@@ -111,7 +113,10 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
 fn add_choices(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
     let options = add_residue(slow_down(options, sizes), sizes);
     let options = add_prompt(add_common(add_merging(options, sizes), sizes));
-    add_paces(add_lifetimes(add_hints(options, sizes.merging)))
+    add_paces(add_lifetimes(add_hints(
+        add_parities(options),
+        sizes.merging,
+    )))
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

@@ -70,7 +70,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 40] = [
+const VERBS: [(&str, Verb); 41] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -118,6 +118,10 @@ const VERBS: [(&str, Verb); 40] = [
     (
         "pull-late",
         Verb::Switch(|options| options.recovery.pull_late = true),
+    ),
+    (
+        "parity",
+        Verb::Switch(|options| options.recovery.parity = true),
     ),
     (
         "faithful-rate",

@@ -228,6 +228,7 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     let switches = [
         ("token-plane-only", !recovery.fast),
         ("pull-late", recovery.pull_late),
+        ("parity", recovery.parity),
         ("faithful-rate", options.pace.faithful_rate),
         ("rings-in-turn", options.pace.rings_in_turn),
         ("partition-feedback", options.pace.partition_feedback),

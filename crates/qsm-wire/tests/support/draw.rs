@@ -6,9 +6,9 @@ use qsm_wire::membership::QueryKind;
 use qsm_wire::{
     AbsentCause, Ack, Beacon, CatchUp, ChannelId, DataHeader, FrameHead, GroupId, GroupNumbers,
     Header, Heard, Hearing, Heartbeat, Hop, Incarnation, Kind, ListQuery, ListReply, Marks,
-    MemberIndex, NodeId, NumbersQuery, Opening, Origin, Part, Probe, Ranges, Reach, ReachReply,
-    RegionId, Request, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary,
-    SummarySlot, Token, TokenAck, TokenHead, ViewNumber,
+    MemberIndex, NodeId, NumbersQuery, Opening, Origin, Parity, Part, Probe, Ranges, Reach,
+    ReachReply, RegionId, Request, RequestHead, Reset, SeqRange, Shard, SlotHead, StreamId,
+    StreamQuery, Summary, SummarySlot, Token, TokenAck, TokenHead, ViewNumber,
 };
 
 use super::dice::Dice;
@@ -91,6 +91,7 @@ pub fn packet(dice: &mut Dice, kind: Kind) -> Owned {
             },
             ranges: ranges(dice, 0),
         },
+        Kind::Parity => parity(dice),
         _ => membership(dice, kind),
     }
 }
@@ -186,6 +187,19 @@ fn enquiry(dice: &mut Dice, kind: Kind) -> Owned {
     }
 }
 
+fn parity(dice: &mut Dice) -> Owned {
+    let head = Parity {
+        stream: stream(dice),
+        first: (dice.u64() >> 2).max(1),
+        count: 1 + dice.u8() % Parity::PACKETS_MAX,
+        row: dice.u8() % Parity::ROWS_MAX,
+        sum: &[],
+    };
+    let mut sum = dice.list(100, Dice::u8);
+    sum.extend_from_slice(&[0; Shard::HEAD_BYTES]);
+    Owned::Parity(head, sum)
+}
+
 fn numbers_query(dice: &mut Dice) -> NumbersQuery {
     NumbersQuery {
         stream: stream(dice),
@@ -276,6 +290,7 @@ fn request(dice: &mut Dice) -> OwnedRequest {
             view: ViewNumber(dice.u32()),
             tried: dice.u32(),
             for_itself: dice.flag(),
+            takes_parity: dice.flag(),
         },
         requesters: dice.list(Request::REQUESTERS_MAX, |dice| MemberIndex(dice.u16())),
         ranges: ranges(dice, 1),

@@ -18,9 +18,9 @@ pub mod message;
 use qsm_wire::{
     Absent, AbsentCause, Ack, Beacon, Body, CatchUp, Chunk, Data, DataHeader, Frame, FrameHead,
     GroupId, GroupNumbers, GroupQuery, GroupReply, Header, Heard, Heartbeat, Kind, ListQuery,
-    ListReply, MemberIndex, Numbers, NumbersQuery, Opening, Packet, Part, Probe, Reach, ReachReply,
-    RegionId, Request, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, Summary,
-    SummarySlot, Token, TokenAck, TokenHead, TokenWriter, ViewNumber,
+    ListReply, MemberIndex, Numbers, NumbersQuery, Opening, Packet, Parity, Part, Probe, Reach,
+    ReachReply, RegionId, Request, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery,
+    Summary, SummarySlot, Token, TokenAck, TokenHead, TokenWriter, ViewNumber,
 };
 
 /// A chunk that owns its content.
@@ -114,6 +114,8 @@ pub enum Owned {
         nonce: u64,
         answer: Vec<u8>,
     },
+    /// Without its sum, which follows.
+    Parity(Parity<'static>, Vec<u8>),
 }
 
 impl Owned {
@@ -177,6 +179,10 @@ impl Owned {
                 nonce: reply.nonce,
                 answer: reply.answer.to_vec(),
             },
+            Body::Parity(parity) => {
+                let Parity { sum, .. } = *parity;
+                Self::Parity(without_sum(parity), sum.to_vec())
+            }
             other => panic!("no test covers this kind of packet yet: {other:?}"),
         }
     }
@@ -249,6 +255,7 @@ impl Owned {
             } => Absent::encode(header, *stream, *cause, ranges, &mut out),
             Self::SessionAck(heard) => heard.encode(header, &mut out),
             Self::SessionReset(reset) => reset.encode(header, &mut out),
+            Self::Parity(head, sum) => Parity { sum, ..*head }.encode(header, &mut out),
             enquiry => enquiry.encode_enquiry(header, &mut out),
         }
         out
@@ -308,6 +315,16 @@ pub fn check_datagram(bytes: &[u8]) -> Option<(Header, Owned)> {
     assert_eq!(packet_again.header, packet.header);
     assert_eq!(Owned::of(&packet_again), said);
     Some((packet.header, said))
+}
+
+fn without_sum(parity: &Parity<'_>) -> Parity<'static> {
+    Parity {
+        stream: parity.stream,
+        first: parity.first,
+        count: parity.count,
+        row: parity.row,
+        sum: &[],
+    }
 }
 
 fn emptied(reply: &ListReply<'_>) -> ListReply<'static> {

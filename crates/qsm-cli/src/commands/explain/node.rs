@@ -82,6 +82,7 @@ impl Losses {
                 "/protocol/repaired_by_cacher",
                 "/protocol/repaired_by_pull",
                 "/protocol/repaired_by_push",
+                "/protocol/repaired_by_parity",
                 "/protocol/repaired_by_sender",
             ]),
         }

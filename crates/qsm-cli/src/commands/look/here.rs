@@ -16,10 +16,11 @@ const LATE: f64 = 0.01;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Counters of missing packets that came by repair.
-const REPAIRED: [&str; 4] = [
+const REPAIRED: [&str; 5] = [
     "/protocol/repaired_by_cacher",
     "/protocol/repaired_by_pull",
     "/protocol/repaired_by_push",
+    "/protocol/repaired_by_parity",
     "/protocol/repaired_by_sender",
 ];
 

@@ -107,7 +107,7 @@ impl ReceiveStream {
             Duty::Deliver => self.deliver_packet(&data, history, &mut context.delivery),
             Duty::Pass => context.delivery.stats.discard_not_mine += 1,
         }
-        if sequence <= self.purgeable() || !role.keeps {
+        if (sequence <= self.purgeable() || !role.keeps) && !self.holds(sequence, context.store) {
             context.store.free(place);
             self.set(sequence, PacketState::Received);
         }

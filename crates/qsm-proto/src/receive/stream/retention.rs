@@ -75,8 +75,9 @@ impl ReceiveStream {
         self.retained_from.map_or(stable, |from| stable.min(from))
     }
 
-    fn purge(&mut self, store: &mut PacketStore) {
+    pub(super) fn purge(&mut self, store: &mut PacketStore) {
         let end = self.purgeable().min(self.delivered);
+        let end = end.min(self.held_above());
         while self.base < end {
             self.purge_first(store);
         }

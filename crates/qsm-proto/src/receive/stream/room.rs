@@ -165,10 +165,10 @@ impl ReceiveStream {
         self.stopped && store.is_nearly_full()
     }
 
-    /// A packet is delivered and there is no room to cache it: others must not count on it here, but
+    /// A packet is delivered and there is no room to keep it: if this node caches it, others must not count on it here, but
     /// those that are away, for whom no watermark speaks.
-    pub(super) fn note_uncached(&mut self, sequence: u64) {
-        if sequence <= self.marks.stable_upto {
+    pub(super) fn note_uncached(&mut self, sequence: u64, caches: bool) {
+        if !caches || sequence <= self.marks.stable_upto {
             return;
         }
         let first = self.uncached.map_or(sequence, |range| range.first());
