@@ -70,7 +70,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 40] = [
+const VERBS: [(&str, Verb); 41] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -133,6 +133,7 @@ const VERBS: [(&str, Verb); 40] = [
     ),
     ("rate-max", Verb::RateMax),
     ("batch-delay", Verb::BatchDelay),
+    ("queue-target", Verb::QueueTarget),
     ("at", Verb::At),
     ("expect", Verb::Expect),
 ];
@@ -170,6 +171,7 @@ enum Verb {
     Budget,
     RateMax,
     BatchDelay,
+    QueueTarget,
     At,
     Expect,
 }
@@ -237,6 +239,7 @@ impl Reader {
             }
             Verb::RateMax => options.pace.rate_max_packets = words.number("packets per second")?,
             Verb::BatchDelay => options.pace.batch_delay = words.time("the delay")?,
+            Verb::QueueTarget => options.pace.queue_target = words.time("the target")?,
             Verb::At => self.at(words, place)?,
             Verb::Expect => {
                 let expected = expectation(words, options)?;
