@@ -158,6 +158,8 @@ impl Machines {
         pace.growth_permille = 25;
         pace.rate_min_packets = (RATE_MIN / weight).max(1);
         pace.heartbeat_min *= weight;
+        // A packet stands for several, and a turn of these hosts takes longer than the target.
+        pace.queue_target = Duration::ZERO;
         if mode == Mode::Faithful {
             pace.faithful_rate = self.rate_control;
         } else {

@@ -16,6 +16,24 @@ pub fn monotonic_nanos() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// The clock of the wall (`CLOCK_REALTIME`), by which the kernel stamps what arrives: since 1970. It may be set.
+pub(crate) fn wall_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: clock_gettime only writes into the timespec given. It cannot fail: every Linux has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+    time_of(time)
+}
+
+/// A time of the kernel since 1970; 0 if it is before.
+pub(crate) fn time_of(time: libc::timespec) -> Duration {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0).min(999_999_999);
+    Duration::new(seconds, nanos)
+}
+
 /// CPU time, user and system, of all threads of this process so far (`getrusage`).
 #[must_use]
 pub fn process_cpu_time() -> Duration {

@@ -65,6 +65,8 @@ pub struct Port {
     fresh: bool,
     /// The last batch left something in the sockets.
     more: bool,
+    /// The longest that the oldest datagram of a socket had waited, of what was received since this was asked for.
+    waited: Option<Duration>,
     counters: PortCounters,
 }
 
@@ -103,6 +105,7 @@ impl Port {
             changed: false,
             fresh: false,
             more: false,
+            waited: None,
             counters: PortCounters::default(),
             config,
         };
@@ -238,6 +241,7 @@ impl Port {
                 Accounts {
                     counters: &mut self.counters,
                     refusals: &mut self.transmitter.refusals,
+                    waited: &mut self.waited,
                 },
             )?;
         }
@@ -250,6 +254,7 @@ impl Port {
                 let accounts = Accounts {
                     counters: &mut self.counters,
                     refusals: &mut self.transmitter.refusals,
+                    waited: &mut self.waited,
                 };
                 self.more |= receive_from(socket, group, BATCH, &mut self.ring, accounts)?;
             }
@@ -264,6 +269,13 @@ impl Port {
         }
         let after = self.counters.unicast.datagrams + self.counters.multicast.datagrams;
         Ok((after - before) as usize)
+    }
+
+    /// How long the oldest datagram that waited at a socket had done so, of those received since this was asked last: from
+    /// its arrival in the kernel, by its stamp (`SO_TIMESTAMPNS`), to its being received. Of a batch or a train of
+    /// datagrams only the first is looked at. `None` if nothing was received, or the wall's clock has been set back.
+    pub fn take_waited(&mut self) -> Option<Duration> {
+        self.waited.take()
     }
 
     /// The datagrams of the last batch, after injected faults.
@@ -519,6 +531,7 @@ impl Port {
 struct Accounts<'a> {
     counters: &'a mut PortCounters,
     refusals: &'a mut Refusals,
+    waited: &'a mut Option<Duration>,
 }
 
 /// Returns whether it took as many as it could, so that the socket may have more.
@@ -527,7 +540,11 @@ fn receive_from(
     group: Option<SocketAddr>,
     limit: usize,
     ring: &mut Ring,
-    Accounts { counters, refusals }: Accounts<'_>,
+    Accounts {
+        counters,
+        refusals,
+        waited,
+    }: Accounts<'_>,
 ) -> io::Result<bool> {
     let limit = limit.min(ring.room());
     let mut repeats = icmp::REPEATS;
@@ -543,6 +560,7 @@ fn receive_from(
             other => break other?,
         }
     };
+    *waited = filled.waited.max(*waited);
     let counters = counters.received(group.is_some());
     counters.calls += u64::from(filled.messages > 0);
     counters.datagrams += filled.datagrams;

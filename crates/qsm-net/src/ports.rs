@@ -236,6 +236,13 @@ impl Ports {
         }
     }
 
+    /// As [`Port::take_waited`], on the network where it was longer.
+    pub fn take_waited(&mut self) -> Option<Duration> {
+        let second = self.second.as_mut();
+        let second = second.and_then(|second| second.port.take_waited());
+        self.first.take_waited().max(second)
+    }
+
     /// As [`Port::receive_more`], from the networks in turn.
     fn receive_batch(&mut self) -> io::Result<usize> {
         let Some(second) = &mut self.second else {

@@ -27,9 +27,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::slice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::address::Raw;
 use crate::buffers::{BUFFER_BYTES, Buffers};
+use crate::clock;
 use crate::counters::RefusalCounters;
 use crate::guard::Guarded;
 use crate::sys;
@@ -41,8 +43,10 @@ pub(crate) const BATCH: usize = 16;
 /// Messages of one batch where they are long trains: a quarter of a mebibyte is still in the core's L2 cache when its
 /// datagrams are looked at.
 const BATCH_LONG: usize = 4;
-/// Room for the two control messages (train size, drop count) of 24 bytes each, rounded up.
-const CONTROL_BYTES: usize = 64;
+/// Room for the control messages (train size and drop count, of 24 bytes each, and a time of 32), rounded up.
+const CONTROL_BYTES: usize = 96;
+/// Longest time that a datagram is believed to have waited: what seems longer was stamped before the clock was set.
+const WAITED_MAX: Duration = Duration::from_secs(10);
 
 /// One received datagram, lent from the receive ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +99,8 @@ pub(crate) struct Filled {
     pub(crate) truncated: u64,
     /// The kernel's drop counter of the socket, as of the last message that carried it.
     pub(crate) drops: Option<u32>,
+    /// How long the first message had waited at the socket, if the kernel says it.
+    pub(crate) waited: Option<Duration>,
 }
 
 /// A received message: `count` datagrams of `segment` bytes each, the last perhaps shorter, `length` bytes in all.
@@ -135,6 +141,8 @@ struct Control([u8; CONTROL_BYTES]);
 struct Notes {
     segment: Option<u32>,
     drops: Option<u32>,
+    /// When it came, by the clock of the wall.
+    came: Option<Duration>,
 }
 
 impl Ring {
@@ -210,6 +218,10 @@ impl Ring {
             // SAFETY: the kernel filled this message, and its control buffer (`controls`) is alive.
             let notes = unsafe { read_notes(&message.msg_hdr) };
             let slot = slot(message, name.address(), group, notes);
+            // The first one is the oldest.
+            if filled.datagrams == 0 {
+                filled.waited = notes.came.and_then(waited);
+            }
             filled.add(slot, notes);
             self.slots[self.filled] = slot;
             self.filled += 1;
@@ -351,6 +363,12 @@ impl<'a> Iterator for Datagrams<'a> {
     }
 }
 
+/// How long ago that was; `None` if the clock has been set since.
+fn waited(came: Duration) -> Option<Duration> {
+    let waited = clock::wall_time().checked_sub(came)?;
+    (waited <= WAITED_MAX).then_some(waited)
+}
+
 fn slot(
     message: &libc::mmsghdr,
     source: SocketAddr,
@@ -407,8 +425,8 @@ fn receive_batch(fd: BorrowedFd<'_>, messages: &mut [libc::mmsghdr]) -> io::Resu
 /// The header must have been filled by the kernel, and its control buffer must be alive.
 unsafe fn read_notes(header: &libc::msghdr) -> Notes {
     let mut notes = Notes::default();
-    // SAFETY: by contract the control buffer is as the kernel left it; the macros stay within its length, and both kinds
-    // of message carry four bytes, read without assuming alignment.
+    // SAFETY: by contract the control buffer is as the kernel left it; the macros stay within its length. Two kinds of
+    // message carry four bytes, the third one a timespec, read without assuming alignment.
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(header);
         while let Some(control) = next.as_ref() {
@@ -416,6 +434,10 @@ unsafe fn read_notes(header: &libc::msghdr) -> Notes {
             match (control.cmsg_level, control.cmsg_type) {
                 (libc::SOL_UDP, libc::UDP_GRO) => notes.segment = Some(value()),
                 (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => notes.drops = Some(value()),
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let time = ptr::read_unaligned(libc::CMSG_DATA(next).cast::<libc::timespec>());
+                    notes.came = Some(clock::time_of(time));
+                }
                 _ => {}
             }
             next = libc::CMSG_NXTHDR(header, control);
@@ -439,7 +461,7 @@ mod tests {
     fn lengths(length: u32, segment: Option<u32>, flags: libc::c_int) -> Vec<usize> {
         let notes = Notes {
             segment,
-            drops: None,
+            ..Notes::default()
         };
         let mut ring = Ring::new();
         ring.slots[0] = slot(&message(length, flags), EMPTY.source, None, notes);
@@ -455,6 +477,14 @@ mod tests {
             .collect();
         assert_eq!(walked, listed);
         walked
+    }
+
+    #[test]
+    fn a_clock_that_was_set_says_nothing() {
+        let now = clock::wall_time();
+        assert_eq!(waited(now + Duration::from_secs(100)), None);
+        assert_eq!(waited(now.saturating_sub(WAITED_MAX * 2)), None);
+        assert!(waited(now).is_some_and(|waited| waited < WAITED_MAX));
     }
 
     #[test]

@@ -143,6 +143,7 @@ impl Socket {
             bind_to_device(fd.as_fd(), &interface.name).map_err(failed)?;
         }
         set(libc::SO_RXQ_OVFL).map_err(PortError::os("ask for drop counts"))?;
+        set(libc::SO_TIMESTAMPNS).map_err(PortError::os("ask for times of arrival"))?;
         let receive_buffer = set_buffer(fd.as_fd(), &RECEIVE, config.receive_buffer_bytes)
             .map_err(PortError::os("set the receive buffer"))?;
         let gro = config.offload == Offload::Auto

@@ -146,6 +146,10 @@ pub struct Pace {
     /// of a busy stream, short enough to repair a lost tail within 10 ms. Seed-faithful mode: 1 s,
     /// the token tells how far a stream goes.
     pub heartbeat_min: Duration,
+    /// How long datagrams may wait at a receiver all the time before it grants less credit
+    /// (R-RATE-9). Zero: it always grants as much as its buffer takes, as in seed-faithful mode. The
+    /// runtime has to say how long they have waited.
+    pub queue_target: Duration,
     /// Longest a message waits for others to fill its packet. Zero: it leaves as soon as
     /// the core has nothing more urgent.
     pub batch_delay: Duration,
@@ -232,6 +236,7 @@ impl Config {
             faithful_rate: true,
             rate_interval: Duration::from_secs(1),
             heartbeat_min: Duration::from_secs(1),
+            queue_target: Duration::ZERO,
             ..self.pace
         };
         self
@@ -340,6 +345,7 @@ impl Default for Pace {
             rate_min_packets: 100,
             rate_max_packets: u32::MAX,
             heartbeat_min: Duration::from_millis(2),
+            queue_target: Duration::from_millis(1),
             batch_delay: Duration::ZERO,
         }
     }

@@ -129,6 +129,13 @@ qsm_metrics::metrics! {
         /// Time in which senders waited for readers of this node that took no more (R-DATA-13). Of
         /// several regions the sum.
         reader_waits: counter(seconds),
+        /// Times that this node granted its senders less credit, because a queue stood at its socket
+        /// (R-RATE-9).
+        credit_cuts: counter(times),
+        /// Credit that it grants now; 0 before the first look.
+        credit_bytes: gauge(bytes),
+        /// How long datagrams had waited at least, when it looked last, if more than they may.
+        standing_ns: maximum(nanoseconds),
         /// Nodes that control packets have come from since the newest view.
         peers: gauge(nodes),
         /// Messages accepted and not known to have reached everybody. A message to a group in

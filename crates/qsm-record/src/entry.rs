@@ -243,6 +243,7 @@ mod tests {
             at(u64::MAX, Input::Service { address: from }),
             at(10, Input::Timeout),
             at(10, Input::Transmit),
+            at(10, Input::Sojourn { waited: time }),
             at(10, Input::Wait { time }),
             at(
                 10,

@@ -96,6 +96,11 @@ pub enum Input<'a> {
     Timeout,
     /// `poll_transmit`
     Transmit,
+    /// `note_sojourn`
+    Sojourn {
+        /// How long the oldest datagram had waited at its socket.
+        waited: Duration,
+    },
     /// `note_wait`
     Wait {
         /// How long datagrams had waited.
@@ -130,6 +135,7 @@ mod tag {
     pub(super) const CLOSE: u8 = 31;
     pub(super) const READERS: u8 = 32;
     pub(super) const WANT: u8 = 33;
+    pub(super) const SOJOURN: u8 = 34;
 }
 
 /// Addresses that datagrams came from have numbers once they have occurred.
@@ -155,6 +161,7 @@ impl Input<'_> {
             Self::Query { .. } => tag::QUERY,
             Self::Readers { .. } => tag::READERS,
             Self::Service { .. } => tag::SERVICE,
+            Self::Sojourn { .. } => tag::SOJOURN,
             Self::Timeout => tag::TIMEOUT,
             Self::Transmit => tag::TRANSMIT,
             Self::Wait { .. } => tag::WAIT,
@@ -201,6 +208,7 @@ impl Input<'_> {
             }),
             Self::Readers { full } => put_readers(full, to),
             Self::Service { address } => to.address(*address),
+            Self::Sojourn { waited } => to.duration(*waited),
             Self::Wait { time } => to.duration(*time),
             Self::Want { group, modes } => {
                 to.text(group);
@@ -263,6 +271,9 @@ impl<'a> Input<'a> {
             },
             tag::SERVICE => Self::Service {
                 address: fields.address()?,
+            },
+            tag::SOJOURN => Self::Sojourn {
+                waited: fields.duration()?,
             },
             tag::TIMEOUT => Self::Timeout,
             tag::TRANSMIT => Self::Transmit,
@@ -380,6 +391,9 @@ impl fmt::Display for Input<'_> {
                 full: FullReaders::Of(groups),
             } => write!(f, "the readers of {} groups take no more", groups.len()),
             Self::Service { address } => write!(f, "the membership service is at {address}"),
+            Self::Sojourn { waited } => {
+                write!(f, "the oldest datagram had waited {waited:?}")
+            }
             Self::Timeout => f.write_str("timers are due"),
             Self::Transmit => f.write_str("something to send is asked for"),
             Self::Wait { time } => write!(f, "datagrams have waited {time:?}"),

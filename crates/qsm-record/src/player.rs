@@ -311,6 +311,10 @@ impl Player {
                 endpoint.set_full_readers(now, full.clone());
                 None
             }
+            Input::Sojourn { waited } => {
+                endpoint.note_sojourn(now, *waited);
+                None
+            }
             Input::Wait { time } => {
                 endpoint.note_wait(now, *time);
                 None

@@ -221,6 +221,14 @@ impl Recorded {
         self.done();
     }
 
+    /// As [`Endpoint::note_sojourn`].
+    #[inline]
+    pub fn note_sojourn(&mut self, now: Instant, waited: Duration) {
+        self.note(now, || Input::Sojourn { waited });
+        self.endpoint.note_sojourn(now, waited);
+        self.done();
+    }
+
     /// As [`Endpoint::note_wait`].
     pub fn note_wait(&mut self, now: Instant, time: Duration) {
         self.note(now, || Input::Wait { time });

@@ -222,6 +222,7 @@ fn put_pace(pace: &Pace, to: &mut Vec<u8>) {
         rate_min_packets,
         rate_max_packets,
         heartbeat_min,
+        queue_target,
         batch_delay,
     } = pace;
     to.duration(*token_min);
@@ -235,6 +236,7 @@ fn put_pace(pace: &Pace, to: &mut Vec<u8>) {
     to.number((*rate_min_packets).into());
     to.number((*rate_max_packets).into());
     to.duration(*heartbeat_min);
+    to.duration(*queue_target);
     to.duration(*batch_delay);
 }
 
@@ -251,6 +253,7 @@ fn take_pace(from: &mut Fields<'_>) -> Result<Pace, Malformed> {
         rate_min_packets: from.narrow()?,
         rate_max_packets: from.narrow()?,
         heartbeat_min: from.duration()?,
+        queue_target: from.duration()?,
         batch_delay: from.duration()?,
     })
 }

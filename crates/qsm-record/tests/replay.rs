@@ -80,6 +80,7 @@ fn live(node: &mut Recorded) {
         node.handle_datagram(now, from, round.to_le_bytes()[..].into(), &mut Nobody);
         let lent = Datagram::lent(&buffer, 100..1500);
         node.handle_datagram(now, from, lent, &mut Nobody);
+        node.note_sojourn(now, Duration::from_micros((round * 10).into()));
         node.set_backlog(now, round % 7 == 0);
         node.note_drops(now, u64::from(round % 3));
         node.handle_timeout(now, &mut Nobody);

@@ -218,11 +218,19 @@ pub(crate) enum Work {
     Sleep,
 }
 
+/// A datagram at a socket.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// When it came.
+    pub(crate) since: Instant,
+    pub(crate) datagram: Rc<Datagram>,
+}
+
 /// The processor of one host and the datagrams that wait for it.
 #[derive(Debug)]
 pub(crate) struct Cpu {
     model: CostModel,
-    queues: [VecDeque<Rc<Datagram>>; Order::CLASSES],
+    queues: [VecDeque<Waiting>; Order::CLASSES],
     waiting_bytes: usize,
     pub(crate) busy_until: Instant,
     /// A turn of the thread is in the event queue.
@@ -313,7 +321,10 @@ impl Cpu {
             return false;
         }
         self.waiting_bytes += length;
-        self.queues[self.model.order.class(datagram)].push_back(Rc::clone(datagram));
+        self.queues[self.model.order.class(datagram)].push_back(Waiting {
+            since: now,
+            datagram: Rc::clone(datagram),
+        });
         true
     }
 
@@ -325,6 +336,13 @@ impl Cpu {
 
     pub(crate) fn has_datagrams(&self) -> bool {
         self.queues.iter().any(|queue| !queue.is_empty())
+    }
+
+    /// How long the oldest datagram has waited.
+    pub(crate) fn waited(&self, now: Instant) -> Duration {
+        let first = self.queues.iter().filter_map(VecDeque::front);
+        let since = first.map(|waiting| waiting.since).min();
+        since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
     /// When the thread runs if something is to be done from now on.
@@ -360,7 +378,7 @@ impl Cpu {
             return Work::Sleep;
         }
         let next = self.queues.iter_mut().find_map(VecDeque::pop_front);
-        next.map_or(Work::Sleep, |datagram| {
+        next.map_or(Work::Sleep, |Waiting { datagram, .. }| {
             self.waiting_bytes -= datagram.bytes.len();
             Work::Datagram(datagram)
         })

@@ -30,7 +30,7 @@ use crate::checkers::expiry::Repaired;
 use crate::checkers::rate::Train;
 use crate::checkers::watermarks::Claim;
 use crate::clock::Clock;
-use crate::cost::Cpu;
+use crate::cost::{Cpu, Waiting};
 use crate::digest::Digest;
 use crate::machine::{Deliveries, Machine};
 use crate::mischief::{Mischief, Saboteur};
@@ -151,7 +151,7 @@ struct Host {
     due: Option<Instant>,
     /// Counts the processes that have run here; what is scheduled for an earlier one is void.
     process: u32,
-    inbox: VecDeque<Rc<Datagram>>,
+    inbox: VecDeque<Waiting>,
     inbox_bytes: usize,
     /// What its process wants to hear: a late effect of an earlier wish is none.
     listening: BTreeSet<SocketAddr>,
@@ -564,7 +564,10 @@ impl Engine {
             return Ok(None);
         }
         state.inbox_bytes += datagram.bytes.len();
-        state.inbox.push_back(datagram);
+        state.inbox.push_back(Waiting {
+            since: self.now,
+            datagram,
+        });
         if state.serving || state.frozen_until.is_some() {
             return Ok(None);
         }
@@ -601,9 +604,10 @@ impl Engine {
             state.serving = true;
             return Ok(None);
         }
-        let Some(datagram) = state.inbox.pop_front() else {
+        let Some(Waiting { since, datagram }) = state.inbox.pop_front() else {
             return Ok(None);
         };
+        let waited = self.now.since(since);
         state.inbox_bytes -= datagram.bytes.len();
         let (slow, until) = state.slow;
         let slow = if until > self.now {
@@ -627,6 +631,7 @@ impl Engine {
         };
         let from = self.source(host, &datagram);
         self.drive(host, |machine, now, out| {
+            machine.note_sojourn(now, waited);
             machine.set_backlog(now, backlog);
             machine.handle_datagram(now, from, &bytes, out);
         })?;

@@ -1,5 +1,6 @@
 //! What runs on a host: the one place that knows which state machines there are.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
@@ -68,6 +69,13 @@ impl Machine {
     pub(crate) fn set_backlog(&mut self, now: Instant, backlog: bool) {
         if let Self::Node(node) = self {
             node.set_backlog(now, backlog);
+        }
+    }
+
+    /// How long the oldest datagram that waits has done so.
+    pub(crate) fn note_sojourn(&mut self, now: Instant, waited: Duration) {
+        if let Self::Node(node) = self {
+            node.note_sojourn(now, waited);
         }
     }
 

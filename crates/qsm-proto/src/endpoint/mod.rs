@@ -121,6 +121,14 @@ impl Endpoint {
         self.node.backlog.add_unsaid(now, time);
     }
 
+    /// The oldest of the datagrams that the runtime has just taken from its sockets had waited there
+    /// for so long. To be said once for what is taken together. Where a queue never empties, less
+    /// credit is granted (R-RATE-9); a runtime that never says it grants all.
+    pub fn note_sojourn(&mut self, now: Instant, waited: Duration) {
+        self.advance(now);
+        self.node.note_sojourn(waited);
+    }
+
     /// Takes a datagram from the network; messages that become deliverable go to `out` (R-PKT-6).
     pub fn handle_datagram(
         &mut self,

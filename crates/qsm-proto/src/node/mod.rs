@@ -2,6 +2,7 @@
 
 mod backlog;
 mod meter;
+mod queue;
 
 use core::time::Duration;
 
@@ -9,6 +10,8 @@ use qsm_wire::{GroupId, Header, HeaderTemplate, Origin};
 
 pub(crate) use self::backlog::Backlog;
 pub(crate) use self::meter::ReceiveMeter;
+use self::queue::{Needs, QueueControl};
+pub(crate) use self::queue::{Round, Verdict};
 
 use crate::history::History;
 use crate::outbox::Outbox;
@@ -39,6 +42,8 @@ pub(crate) struct NodeState {
     pub(crate) meter: ReceiveMeter,
     /// Whether the runtime has not read all that has arrived, and for how long in all.
     pub(crate) backlog: Backlog,
+    /// The credit that it grants.
+    queue: QueueControl,
     /// Streams received, of all regions.
     pub(crate) streams: usize,
     /// Members that get copies of what is multicast, of all regions.
@@ -74,6 +79,7 @@ const REQUESTS_REST_MAX: Duration = Duration::from_millis(1);
 
 impl NodeState {
     pub(crate) fn new(config: Config, seed: Seed, now: Instant) -> Self {
+        let store = PacketStore::new(config.datagram_bytes, config.limits.receive_bytes);
         Self {
             now,
             origin: Origin {
@@ -81,7 +87,8 @@ impl NodeState {
                 ..Origin::default()
             },
             template: config.header_template(),
-            store: PacketStore::new(config.datagram_bytes, config.limits.receive_bytes),
+            queue: QueueControl::new(config.pace.queue_target, credit_max(&config, &store)),
+            store,
             cursors: Cursors::default(),
             stats: Stats::default(),
             events: Events::default(),
@@ -162,20 +169,37 @@ impl NodeState {
         }
     }
 
-    /// The receive buffer that this node offers to the senders of a region: half of what the
-    /// kernel granted, because it counts its own overhead into it, no more than can be kept here
-    /// until everybody has it, and no more than is useful.
+    /// The receive buffer that this node offers to the senders of a region: as much as it can have,
+    /// or less where that would only stand (R-RATE-9).
     pub(crate) fn credit_bytes(&self) -> u32 {
-        let kernel = self.config.receive_buffer_bytes / 2;
-        let kept = self.store.limit_bytes();
-        u32::try_from(kernel.min(kept))
-            .unwrap_or(u32::MAX)
-            .min(CREDIT_MAX)
+        self.queue.credit()
+    }
+
+    /// The oldest datagram of those handed over now had waited for so long.
+    pub(crate) fn note_sojourn(&mut self, waited: Duration) {
+        self.queue.note_wait(waited);
+    }
+
+    /// A round has been seen here, of which more may be said later.
+    pub(crate) fn note_round(&mut self, round: Round) {
+        let needs = Needs {
+            streams: self.streams,
+            datagram_bytes: self.config.datagram_bytes,
+        };
+        match self.queue.note_round(self.now, round, needs) {
+            Some(Verdict::Stood(wait)) => {
+                self.stats.credit_cuts += 1;
+                self.stats.standing_ns = crate::nanoseconds(wait);
+            }
+            Some(Verdict::Empty) => self.stats.standing_ns = 0,
+            None => return,
+        }
+        self.stats.credit_bytes = self.queue.credit().into();
     }
 
     /// Whether there is memory to keep, besides what is kept, as much as senders may send.
     pub(crate) fn has_room(&self) -> bool {
-        let credit = usize::try_from(self.credit_bytes()).unwrap_or(usize::MAX);
+        let credit = usize::try_from(self.queue.most()).unwrap_or(usize::MAX);
         self.store
             .room_packets()
             .saturating_mul(self.config.datagram_bytes)
@@ -225,6 +249,16 @@ impl NodeState {
             },
         }
     }
+}
+
+/// Half of what the kernel granted, because it counts its own overhead into it, no more than can be
+/// kept here until everybody has it, and no more than is useful.
+fn credit_max(config: &Config, store: &PacketStore) -> u32 {
+    let kernel = config.receive_buffer_bytes / 2;
+    let kept = store.limit_bytes();
+    u32::try_from(kernel.min(kept))
+        .unwrap_or(u32::MAX)
+        .min(CREDIT_MAX)
 }
 
 fn repair_budget(config: &Config, now: Instant) -> RateBudget {

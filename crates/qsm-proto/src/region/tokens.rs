@@ -6,6 +6,7 @@ use qsm_wire::{Ack, Header, Hop, Origin, Summary, Token, TokenAck};
 
 use super::RegionCx;
 use super::streams::RegionStreams;
+use crate::node::Round;
 use crate::receive::StreamMarks;
 use crate::ring::{Action, CALL, RegionRing, Turn};
 use crate::send::AckOutcome;
@@ -15,6 +16,7 @@ impl RegionCx<'_> {
     /// Takes a token or call.
     pub(crate) fn take_token(&mut self, header: &Header, token: &Token<'_>) {
         let maker = header.origin;
+        self.note_round(token.head.round);
         // A call only announces a round: it has not been anywhere yet.
         if token.head.level != CALL {
             self.note_token();
@@ -29,6 +31,11 @@ impl RegionCx<'_> {
         }
     }
 
+    fn note_round(&mut self, number: u64) {
+        let region = self.region.id();
+        self.node.note_round(Round { region, number });
+    }
+
     /// Takes the result of a round. Rule R-TOK-9.
     pub(crate) fn take_summary(&mut self, header: &Header, summary: &Summary<'_>) {
         let maker = header.origin;
@@ -38,6 +45,7 @@ impl RegionCx<'_> {
             return;
         }
         self.note_token();
+        self.note_round(summary.round);
         if header.hop == Hop::Direct {
             self.hear_summary(maker, summary);
         }
@@ -96,6 +104,8 @@ impl RegionCx<'_> {
 
     /// Tells a sender the region's word, as its leader.
     pub(super) fn acknowledge(&mut self, sender: Origin, ack: &Ack, marks: &[u64]) {
+        // The only receiver of a region sees no tokens.
+        self.note_round(ack.round);
         if sender == self.node.origin {
             self.take_ack(sender, ack, marks);
             return;

@@ -16,6 +16,10 @@ const EARLY_BYTES_MIN: u64 = 16 << 10;
 /// The share of the credit whose arrival opens a round early. What is in flight while a round
 /// runs must not exhaust the window, and a round may take as long as a scheduler's slice.
 const EARLY_SHARE: u64 = 16;
+/// Of small credits a larger share, up to this: each round costs every member something, and what is
+/// in flight while one runs is less where queues are short (R-RATE-9).
+const EARLY_BYTES: u64 = 64 << 10;
+const EARLY_SHARE_MAX: u64 = 4;
 
 /// From the end of a round to the next, at most `token_min`. A round costs every member of the
 /// region the same few packets, however large the region is, and takes the longer the larger it
@@ -66,9 +70,7 @@ impl RoundPace {
         self.bytes = self
             .bytes
             .saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
-        if !self.constant()
-            && self.bytes >= (u64::from(self.credit_bytes) / EARLY_SHARE).max(EARLY_BYTES_MIN)
-        {
+        if !self.constant() && self.bytes >= self.early_bytes() {
             self.early.get_or_insert(now);
         }
     }
@@ -125,6 +127,13 @@ impl RoundPace {
             .chain(self.early)
             .min()
             .unwrap_or(Instant::NEVER)
+    }
+
+    /// Bytes whose arrival opens a round early.
+    fn early_bytes(&self) -> u64 {
+        let credit = u64::from(self.credit_bytes);
+        let small = EARLY_BYTES.min(credit / EARLY_SHARE_MAX);
+        (credit / EARLY_SHARE).max(small).max(EARLY_BYTES_MIN)
     }
 
     fn constant(&self) -> bool {

@@ -57,12 +57,14 @@ impl Engine {
         let due = state.due.map(|at| state.clock.global(at));
         let due = due.filter(|at| *at <= now);
         let fed = cpu.feeding && state.machine.as_ref().is_some_and(Machine::wants_more);
+        let waited = cpu.waited(now);
         match cpu.pick(now, due.is_some(), fed) {
             Work::Datagram(datagram) => {
                 cpu.receives(now, &datagram.bytes);
                 let (backlog, dropped) = (cpu.has_datagrams(), cpu.take_untold());
                 if let Some(machine) = &mut state.machine {
                     let now = state.clock.local(now);
+                    machine.note_sojourn(now, waited);
                     machine.set_backlog(now, backlog);
                     machine.note_drops(now, dropped);
                 }

@@ -137,6 +137,7 @@ const VERBS: [(&str, Verb); 41] = [
     ),
     ("rate-max", Verb::RateMax),
     ("batch-delay", Verb::BatchDelay),
+    ("queue-target", Verb::QueueTarget),
     ("at", Verb::At),
     ("expect", Verb::Expect),
 ];
@@ -174,6 +175,7 @@ enum Verb {
     Budget,
     RateMax,
     BatchDelay,
+    QueueTarget,
     At,
     Expect,
 }
@@ -241,6 +243,7 @@ impl Reader {
             }
             Verb::RateMax => options.pace.rate_max_packets = words.number("packets per second")?,
             Verb::BatchDelay => options.pace.batch_delay = words.time("the delay")?,
+            Verb::QueueTarget => options.pace.queue_target = words.time("the target")?,
             Verb::At => self.at(words, place)?,
             Verb::Expect => {
                 let expected = expectation(words, options)?;

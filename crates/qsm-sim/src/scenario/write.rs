@@ -2,7 +2,7 @@ use core::fmt::{self, Write};
 use core::time::Duration;
 use qsm_gms::GroupPace;
 
-use qsm_proto::{Promptness, Recovery};
+use qsm_proto::{Pace, Promptness, Recovery};
 use qsm_testnet::Sites;
 use qsm_wire::membership::Role;
 
@@ -239,7 +239,12 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
         writeln!(out, "{name}")?;
     }
     writeln!(out, "rate-max {}", options.pace.rate_max_packets)?;
-    writeln!(out, "batch-delay {}", Time(options.pace.batch_delay))
+    writeln!(out, "batch-delay {}", Time(options.pace.batch_delay))?;
+    let target = options.pace.queue_target;
+    if target != Pace::default().queue_target {
+        writeln!(out, "queue-target {}", Time(target))?;
+    }
+    Ok(())
 }
 
 struct Time(Duration);

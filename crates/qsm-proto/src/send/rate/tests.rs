@@ -187,6 +187,25 @@ fn an_objection_limits_a_stream_that_sends_faster() {
     assert_eq!(pacer.target(), careful * 2);
 }
 
+/// The slowest there is, after an objection, and hosts of each speed: within 500 ms of 95 % of what they
+/// can, with rounds of 10 ms, and no more than twice that at any time.
+// Rule R-RATE-2.
+#[test]
+fn from_the_least_rate_a_stream_grows_to_what_a_host_can_within_half_a_second() {
+    for capacity in [1000, 10_000, 100_000, 1_000_000] {
+        let mut pacer = Pacer::new(RateConfig::new(&pace()));
+        pacer.spend(Instant(0), 1_000_000);
+        pacer.advise(Instant(1), 1);
+        assert_eq!(pacer.target(), 100);
+        let acks = (1..).find(|ack| {
+            pacer.advise(Instant(ack * 10_000_000), UNLIMITED);
+            pacer.target() >= capacity / 100 * 95
+        });
+        assert!(acks <= Some(50), "{capacity}: {acks:?} rounds");
+        assert!(pacer.target() <= 2 * capacity);
+    }
+}
+
 #[test]
 fn an_objection_leaves_a_stream_alone_that_sends_slower() {
     let mut pacer = fixed(1);

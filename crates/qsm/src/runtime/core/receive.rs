@@ -58,6 +58,9 @@ impl Core {
         if let Some(waited) = waited.filter(|_| datagrams > 0) {
             self.endpoint.note_wait(self.now, waited);
         }
+        if let Some(waited) = self.port.take_waited() {
+            self.endpoint.note_sojourn(self.now, waited);
+        }
         self.endpoint.set_backlog(self.now, self.load.cut);
         self.load.heavy = datagrams >= DATAGRAMS_LOADED || bytes >= BYTES_LOADED;
         if datagrams > 0 {
