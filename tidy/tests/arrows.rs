@@ -93,9 +93,17 @@ const ARROWS: [(&str, &[&str]); 36] = [
     ("qsm-python", &["qsm", "qsm-binding"]),
     ("qsm-java", &["qsm", "qsm-binding"]),
     ("qsm-lab", &[]),
+    // Layouts are those of `qsm bench`.
     (
         "qsm-bench",
-        &["qsm", "qsm-net", "qsm-proto", "qsm-wire", "qsm-lab"],
+        &[
+            "qsm",
+            "qsm-measure",
+            "qsm-net",
+            "qsm-proto",
+            "qsm-wire",
+            "qsm-lab",
+        ],
     ),
     ("qsm-system", &["qsm", "qsm-lab"]),
     ("tidy", &[]),

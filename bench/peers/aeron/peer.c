@@ -93,10 +93,10 @@ static void connect_client(const struct bench_options *options)
 /* All receivers must keep up and be there: minimum flow control of a group of so many. To a sender
  * a driver is one receiver, whoever shares it. With `control=dynamic` the sender's driver sends a
  * copy to each receiver that asks for it at the sender's control address (MDC). */
-static void channel(char *uri, const struct bench_options *options)
+static void channel(char *uri, const struct bench_options *options, int receivers)
 {
     bool shared = driver_is("shared") || driver_is("host");
-    int group = shared ? 1 : options->receivers, port = options->port | 1;
+    int group = shared ? 1 : receivers, port = options->port | 1;
     if (strcmp(bench_setting("control", ""), "dynamic") != 0)
         snprintf(uri, URI, "aeron:udp?endpoint=239.255.85.1:%d|interface=%s|ttl=1|fc=min,g:/%d",
                  port, options->address, group);
@@ -112,11 +112,11 @@ static void open_sender(const struct bench_options *options)
 {
     char uri[URI];
     connect_client(options);
-    channel(uri, options);
     group_count = options->groups;
     publications = calloc((size_t)group_count, sizeof *publications);
     for (int group = 0; group < group_count; group++) {
         aeron_async_add_publication_t *adding;
+        channel(uri, options, bench_audience(group));
         check(aeron_async_add_publication(&adding, client, uri, STREAM + group), "add publication");
         while (!publications[group]) {
             check(aeron_async_add_publication_poll(&publications[group], adding), "publication");
@@ -136,12 +136,14 @@ static void open_receiver(const struct bench_options *options)
 {
     char uri[URI];
     connect_client(options);
-    channel(uri, options);
+    channel(uri, options, options->receivers);
     group_count = options->groups;
     check(aeron_fragment_assembler_create(&assembler, deliver, NULL), "assembler");
     subscriptions = calloc((size_t)group_count, sizeof *subscriptions);
     for (int group = 0; group < group_count; group++) {
         aeron_async_add_subscription_t *adding;
+        if (!bench_wants(group))
+            continue;
         check(aeron_async_add_subscription(&adding, client, uri, STREAM + group, NULL, NULL, NULL,
                                            NULL),
               "add subscription");
@@ -172,6 +174,8 @@ static void receive(void)
 {
     int work = 0;
     for (int group = 0; group < group_count; group++) {
+        if (!subscriptions[group])
+            continue;
         int count = aeron_subscription_poll(subscriptions[group],
                                             aeron_fragment_assembler_handler, assembler, FRAGMENTS);
         check(count, "aeron_subscription_poll");

@@ -20,6 +20,8 @@ final class Bench {
     private static final long NUMBER_MASK = (1L << NUMBER_BITS) - 1;
     /** The clock is read once in so many messages where no latency is taken. */
     private static final int CLOCK_EVERY = 16;
+    /** Messages to a rare group. */
+    private static final int RARE_EVERY = 100;
     /** A receiver that is short of messages gives up after so long without one. */
     private static final long PATIENCE_NS = 10_000_000_000L;
     /** Buckets of at most 1/64 relative width. */
@@ -35,6 +37,10 @@ final class Bench {
     int index;
     int port;
     int groups;
+    /** Of them, those that all receivers have. */
+    int common;
+    private String wants = "";
+    private boolean[] wanted;
     int payload;
     private final Map<String, String> settings = new HashMap<>();
     private byte[] pattern;
@@ -49,6 +55,14 @@ final class Bench {
         sends = arguments[0].equals("send");
         for (int at = 1; at + 1 < arguments.length; at += 2) {
             set(arguments[at], arguments[at + 1]);
+        }
+        if (common < 1 || common > groups) {
+            common = groups;
+        }
+        wanted = new boolean[groups];
+        Arrays.fill(wanted, 0, common, true);
+        for (final String group : wants.isEmpty() ? new String[0] : wants.split(",")) {
+            wanted[Integer.parseInt(group)] = true;
         }
         pattern = new byte[payload];
         for (int at = 0; at < payload; at++) {
@@ -65,10 +79,19 @@ final class Bench {
             case "--index" -> index = Integer.parseInt(value);
             case "--port" -> port = Integer.parseInt(value);
             case "--groups" -> groups = Integer.parseInt(value);
+            case "--common" -> common = Integer.parseInt(value);
+            case "--wants" -> wants = value;
+            case "--audience" -> { }
             case "--payload" -> payload = Integer.parseInt(value);
             case "--set" -> settings.put(value.split("=", 2)[0], value.split("=", 2)[1]);
             default -> fail("unknown option " + name);
         }
+    }
+
+    /** Does this receiver have the group of this message, which nobody has checked yet? */
+    boolean wants(final byte[] bytes, final int offset, final int length) {
+        final int group = length < HEADER ? groups : (int)(word(bytes, offset + 8) >>> STAMP_BITS);
+        return group >= groups || wanted[group];
     }
 
     String setting(final String name, final String otherwise) {
@@ -131,16 +154,29 @@ final class Bench {
         final long start = System.nanoTime();
         final long sent = rate > 0 ? pace(phase, start, rate * millis / 1000, rate)
             : flood(phase, start + millis * 1_000_000);
-        say("sent {\"messages\":" + sent + ",\"start_ns\":" + start + ",\"end_ns\":" + System.nanoTime() + "}");
+        final long end = System.nanoTime();
+        final StringBuilder rare = new StringBuilder();
+        for (int group = common; group < groups; group++) {
+            rare.append(group > common ? "," : "").append(numbers[group]);
+        }
+        say("sent {\"messages\":" + sent + ",\"start_ns\":" + start + ",\"end_ns\":" + end
+            + ",\"rare\":[" + rare + "]}");
     }
 
     private long flood(final int phase, final long end) throws Exception {
         long sent = 0;
         int group = 0;
+        int rare = common;
         do {
-            for (int i = 0; i < CLOCK_EVERY; i++, sent++) {
+            for (int i = 0; i < CLOCK_EVERY; i++) {
+                sent++;
+                if (rare < groups && sent % RARE_EVERY == 0) {
+                    sendOne(phase, rare, 0);
+                    rare = rare + 1 < groups ? rare + 1 : common;
+                    continue;
+                }
                 sendOne(phase, group, 0);
-                group = group + 1 < groups ? group + 1 : 0;
+                group = group + 1 < common ? group + 1 : 0;
             }
         } while (System.nanoTime() - end < 0);
         return sent;
@@ -178,10 +214,14 @@ final class Bench {
 
     /** To be called before anything is delivered. */
     void openVerifier() {
-        unheard = senders.length * groups;
-        next = new long[unheard];
-        phaseOf = new int[unheard];
-        heard = new boolean[unheard];
+        final int streams = senders.length * groups;
+        unheard = 0;
+        for (final boolean has : wanted) {
+            unheard += has ? senders.length : 0;
+        }
+        next = new long[streams];
+        phaseOf = new int[streams];
+        heard = new boolean[streams];
     }
 
     /** Checks and counts one message. */
@@ -200,7 +240,7 @@ final class Bench {
         final int phase = (int)(name >>> NUMBER_BITS) & 0xff;
         final int group = (int)(place >>> STAMP_BITS);
         final int stream = (int)(name >>> 56) * groups + group;
-        if (group >= groups || stream >= next.length) {
+        if (group >= groups || stream >= next.length || !wanted[group]) {
             return false;
         }
         if (phase == 0) {

@@ -26,6 +26,11 @@ static int setting_count;
 static struct bench_options options;
 static const struct bench_system *bench;
 
+/* Rare groups: which a receiver has, and how many receivers each has. */
+static char *wants, *audience;
+static bool *wanted;
+static int *audiences;
+
 static uint8_t *pattern; /* what a message contains between header and tail */
 
 /* One stream of numbers: what one sender says in one group. */
@@ -118,11 +123,19 @@ static void probe(uint8_t *message)
 static uint64_t flood(uint8_t *message, int phase, uint64_t end)
 {
     uint64_t sent = 0;
-    int group = 0;
+    int group = 0, rare = options.common, until_rare = BENCH_RARE_EVERY;
     do {
         for (int i = 0; i < CLOCK_EVERY; i++, sent++) {
+            if (--until_rare == 0) {
+                until_rare = BENCH_RARE_EVERY;
+                if (rare < options.groups) {
+                    send_one(message, phase, rare, 0);
+                    rare = rare + 1 < options.groups ? rare + 1 : options.common;
+                    continue;
+                }
+            }
             send_one(message, phase, group, 0);
-            group = group + 1 < options.groups ? group + 1 : 0;
+            group = group + 1 < options.common ? group + 1 : 0;
         }
     } while (bench_now() < end);
     return sent;
@@ -152,8 +165,13 @@ static void go(uint8_t *message, int phase, uint64_t millis, uint64_t rate)
                          : flood(message, phase, start + millis * 1000000);
     if (bench->flush)
         bench->flush();
-    printf("sent {\"messages\":%llu,\"start_ns\":%llu,\"end_ns\":%llu}\n", (unsigned long long)sent,
-           (unsigned long long)start, (unsigned long long)bench_now());
+    uint64_t done = bench_now();
+    printf("sent {\"messages\":%llu,\"start_ns\":%llu,\"end_ns\":%llu,\"rare\":[",
+           (unsigned long long)sent, (unsigned long long)start, (unsigned long long)done);
+    for (int group = options.common; group < options.groups; group++)
+        printf("%s%llu", group > options.common ? "," : "",
+               (unsigned long long)(numbers[group] - 1));
+    printf("]}\n");
 }
 
 static void sender(void)
@@ -238,7 +256,7 @@ void bench_deliver(const uint8_t *message, size_t length)
     uint64_t name = word(message), place = word(message + 8);
     int phase = (int)(name >> 48 & 0xff), sender = (int)(name >> 56);
     int group = (int)(place >> 44);
-    bool known = sender < options.sender_count && group < options.groups;
+    bool known = sender < options.sender_count && group < options.groups && wanted[group];
     if (!known || !intact(message, length)) {
         atomic_store_explicit(&tally.wrong, ++wrong, memory_order_relaxed);
         return;
@@ -311,8 +329,11 @@ static void *receive(void *unused)
 
 static void receiver(void)
 {
-    unheard = (size_t)options.sender_count * (size_t)options.groups;
-    cursors = calloc(unheard, sizeof *cursors);
+    size_t groups = (size_t)options.groups, has = 0;
+    for (int group = 0; group < options.groups; group++)
+        has += wanted[group];
+    unheard = (size_t)options.sender_count * has;
+    cursors = calloc((size_t)options.sender_count * groups, sizeof *cursors);
     bench->open_receiver(&options);
     pthread_t thread;
     if (pthread_create(&thread, NULL, receive, NULL) != 0)
@@ -339,6 +360,33 @@ static void parse_senders(char *list)
     }
 }
 
+bool bench_wants(int group) { return wanted[group]; }
+
+int bench_audience(int group) { return audiences[group]; }
+
+/* Which groups it has, and how many receivers each has: of those that are not rare, all. */
+static void parse_layout(void)
+{
+    wanted = calloc((size_t)options.groups, sizeof *wanted);
+    audiences = calloc((size_t)options.groups, sizeof *audiences);
+    for (int group = 0; group < options.groups; group++) {
+        wanted[group] = group < options.common;
+        audiences[group] = options.receivers;
+    }
+    for (char *part = wants ? strtok(wants, ",") : NULL; part; part = strtok(NULL, ",")) {
+        int group = atoi(part);
+        if (group < 0 || group >= options.groups)
+            bench_fail("--wants", "there is no such group");
+        wanted[group] = true;
+    }
+    int rare = options.common;
+    for (char *part = audience ? strtok(audience, ",") : NULL; part; part = strtok(NULL, ",")) {
+        if (rare == options.groups)
+            bench_fail("--audience", "more than rare groups");
+        audiences[rare++] = atoi(part);
+    }
+}
+
 static void parse(int argc, char **argv)
 {
     if (argc < 2)
@@ -360,6 +408,12 @@ static void parse(int argc, char **argv)
             options.port = atoi(value);
         else if (strcmp(name, "--groups") == 0)
             options.groups = atoi(value);
+        else if (strcmp(name, "--common") == 0)
+            options.common = atoi(value);
+        else if (strcmp(name, "--wants") == 0)
+            wants = value;
+        else if (strcmp(name, "--audience") == 0)
+            audience = value;
         else if (strcmp(name, "--payload") == 0)
             options.payload = (size_t)atol(value);
         else if (strcmp(name, "--set") == 0 && setting_count < SETTINGS_MAX)
@@ -369,6 +423,9 @@ static void parse(int argc, char **argv)
     }
     if (options.payload < HEADER || options.groups < 1 || options.sender_count < 1)
         bench_fail(argv[0], "--payload (at least 16), --groups and --senders are needed");
+    if (options.common < 1 || options.common > options.groups)
+        options.common = options.groups;
+    parse_layout();
 }
 
 int bench_main(int argc, char **argv, const struct bench_system *system)

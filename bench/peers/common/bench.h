@@ -3,10 +3,16 @@
  *
  *   PROGRAM send|receive --interface lo --address 127.0.0.1 --senders 127.0.0.1,... --receivers N
  *           --index I --port P --groups K --payload BYTES [--set NAME=VALUE]...
+ *           [--common C] [--wants GROUP,...] [--audience RECEIVERS,...]
+ *
+ * All receivers have the first C groups, K if it is not said. Of the others, the rare ones, a receiver
+ * has those that it wants, and no message of the rest may come to it; a sender is told how many
+ * receivers each has, and gives them every hundredth message, in turn.
  *
  * Dialogue, a line each; the parent speaks on standard input:
  *
  *   sender    ready; "probe" -> probed; "go PHASE MILLIS RATE" -> sent {json}; "end"
+ *             where there are rare groups, "rare" in the json has the messages to each
  *   receiver  ready; heard; "await PHASE COUNT" -> received {json}; "end"
  *
  * A probe is one message on every group. A receiver has `heard` when each group has brought one
@@ -32,6 +38,7 @@ extern "C" {
 #endif
 
 #define BENCH_SENDERS_MAX 8
+#define BENCH_RARE_EVERY 100 /* messages to a rare group */
 #define BENCH_PORTS 16 /* from `port` on, this run's own */
 
 struct bench_options {
@@ -44,6 +51,7 @@ struct bench_options {
     int index; /* among the senders or the receivers */
     int port;
     int groups;
+    int common; /* of them, those that all receivers have */
     size_t payload;
 };
 
@@ -63,6 +71,12 @@ struct bench_system {
 /* The value of `--set NAME=VALUE`, or `otherwise`. */
 const char *bench_setting(const char *name, const char *otherwise);
 long bench_number(const char *name, long otherwise);
+
+/* Does this receiver have the group? */
+bool bench_wants(int group);
+
+/* How many receivers the group has. */
+int bench_audience(int group);
 
 /* Checks and counts one message. Calls must not overlap. */
 void bench_deliver(const uint8_t *message, size_t length);

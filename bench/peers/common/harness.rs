@@ -19,6 +19,8 @@ const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 const CLOCK_EVERY: u64 = 16;
 /// A receiver that is short of messages gives up after so long without one.
 const PATIENCE_NS: u64 = 10_000_000_000;
+/// Messages to a rare group.
+pub(crate) const RARE_EVERY: u64 = 100;
 const PHASES: usize = 256;
 
 /// The command line of every program.
@@ -40,6 +42,10 @@ pub(crate) struct Options {
     pub(crate) port: u16,
     /// How many groups.
     pub(crate) groups: usize,
+    /// Of them, those that all receivers have; the others are rare.
+    pub(crate) common: usize,
+    /// The rare groups that this receiver has.
+    pub(crate) wants: Vec<usize>,
     /// Bytes of each message.
     pub(crate) payload: usize,
     settings: Vec<(String, String)>,
@@ -62,6 +68,9 @@ impl Options {
             };
             options.set(name, value)?;
         }
+        if !(1..=options.groups).contains(&options.common) {
+            options.common = options.groups;
+        }
         Ok(options)
     }
 
@@ -76,6 +85,12 @@ impl Options {
             "--index" => self.index = value.parse()?,
             "--port" => self.port = value.parse()?,
             "--groups" => self.groups = value.parse()?,
+            "--common" => self.common = value.parse()?,
+            "--wants" => {
+                let groups = value.split(',').filter(|group| !group.is_empty());
+                self.wants = groups.map(str::parse).collect::<Result<_, _>>()?;
+            }
+            "--audience" => {}
             "--payload" => self.payload = value.parse()?,
             "--set" => {
                 let (name, value) = value.split_once('=').ok_or("--set NAME=VALUE")?;
@@ -91,6 +106,13 @@ impl Options {
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
         let found = self.settings.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
+    }
+
+    /// The groups that this receiver has.
+    #[must_use]
+    pub(crate) fn wanted(&self) -> Vec<usize> {
+        let rare = self.wants.iter().copied().filter(|at| *at < self.groups);
+        (0..self.common).chain(rare).collect()
     }
 
     fn pattern(&self) -> Arc<[u8]> {
@@ -123,6 +145,15 @@ impl Source {
         (0..options.groups as u64).map(source).collect()
     }
 
+    /// Messages of this phase so far.
+    pub(crate) fn sent(&self, phase: u64) -> u64 {
+        if self.phase == phase {
+            self.next - 1
+        } else {
+            0
+        }
+    }
+
     /// Appends the next message of the phase. `stamp` is when it was due, 0 without a rate.
     pub(crate) fn write(&mut self, phase: u64, stamp: u64, message: &mut Vec<u8>) {
         if self.phase != phase {
@@ -142,6 +173,53 @@ impl Source {
     }
 }
 
+/// Whose turn it is: the common groups', and with every hundredth message a rare one's.
+struct Turns {
+    common: usize,
+    groups: usize,
+    number: u64,
+    next: usize,
+    next_rare: usize,
+}
+
+impl Turns {
+    fn new(options: &Options) -> Self {
+        Self {
+            common: options.common,
+            groups: options.groups,
+            number: 0,
+            next: 0,
+            next_rare: options.common,
+        }
+    }
+
+    fn take(&mut self) -> usize {
+        self.number += 1;
+        if self.common < self.groups && self.number.is_multiple_of(RARE_EVERY) {
+            let group = self.next_rare;
+            let next = group + 1;
+            self.next_rare = if next < self.groups {
+                next
+            } else {
+                self.common
+            };
+            return group;
+        }
+        let group = self.next;
+        self.next = (group + 1) % self.common;
+        group
+    }
+}
+
+/// What has been sent in a phase.
+#[derive(Debug, Default)]
+pub(crate) struct Flooded {
+    /// Messages to all groups.
+    pub(crate) messages: u64,
+    /// Messages to each rare group.
+    pub(crate) rare: Vec<u64>,
+}
+
 /// What a system does for a sender.
 pub(crate) trait Sender {
     /// Waits until the system has accepted the message.
@@ -158,12 +236,12 @@ pub(crate) trait Sender {
         Ok(())
     }
 
-    /// As many messages as the system takes in this time, turn by turn on all groups; how many
-    /// there were. `None` if [`Sender::send`] is the way to do it.
+    /// As many messages as the system takes in this time, turn by turn on all groups, of which rare ones
+    /// have a hundredth; how many there were. `None` if [`Sender::send`] is the way to do it.
     ///
     /// # Errors
     /// What the system says.
-    fn flood(&mut self, _phase: u64, _time: Duration) -> Result<Option<u64>, Failure> {
+    fn flood(&mut self, _phase: u64, _time: Duration) -> Result<Option<Flooded>, Failure> {
         Ok(None)
     }
 }
@@ -174,6 +252,7 @@ pub(crate) trait Sender {
 /// What the system says.
 pub(crate) fn run_sender(options: &Options, sender: &mut impl Sender) -> Result<(), Failure> {
     let mut load = Load {
+        options,
         sources: Source::all(options),
         message: Vec::with_capacity(options.payload),
     };
@@ -198,12 +277,13 @@ pub(crate) fn run_sender(options: &Options, sender: &mut impl Sender) -> Result<
     Ok(())
 }
 
-struct Load {
+struct Load<'a> {
+    options: &'a Options,
     sources: Vec<Source>,
     message: Vec<u8>,
 }
 
-impl Load {
+impl Load<'_> {
     fn send_one(
         &mut self,
         sender: &mut impl Sender,
@@ -226,28 +306,40 @@ impl Load {
         let start = now_ns();
         let time = Duration::from_millis(millis);
         let sent = if rate > 0 {
-            self.pace(sender, phase, rate, rate * millis / 1000)?
+            let messages = self.pace(sender, phase, rate, rate * millis / 1000)?;
+            self.sent(phase, messages)
         } else if let Some(sent) = sender.flood(phase, time)? {
             sent
         } else {
-            self.flood(sender, phase, start + millis * 1_000_000)?
+            let messages = self.flood(sender, phase, start + millis * 1_000_000)?;
+            self.sent(phase, messages)
         };
         sender.flush()?;
         let end = now_ns();
-        println!("sent {{\"messages\":{sent},\"start_ns\":{start},\"end_ns\":{end}}}");
+        let Flooded { messages, rare } = sent;
+        println!(
+            "sent {{\"messages\":{messages},\"start_ns\":{start},\"end_ns\":{end},\"rare\":{rare:?}}}"
+        );
         Ok(())
     }
 
+    /// So many messages of this phase, by what the sources have made.
+    fn sent(&self, phase: u64, messages: u64) -> Flooded {
+        let rare = self.sources.iter().skip(self.options.common);
+        Flooded {
+            messages,
+            rare: rare.map(|source| source.sent(phase)).collect(),
+        }
+    }
+
     fn flood(&mut self, sender: &mut impl Sender, phase: u64, end: u64) -> Result<u64, Failure> {
-        let (mut sent, mut group) = (0, 0);
+        let mut turns = Turns::new(self.options);
         loop {
             for _ in 0..CLOCK_EVERY {
-                self.send_one(sender, phase, group, 0)?;
-                group = (group + 1) % self.sources.len();
-                sent += 1;
+                self.send_one(sender, phase, turns.take(), 0)?;
             }
             if now_ns() >= end {
-                return Ok(sent);
+                return Ok(turns.number);
             }
         }
     }
@@ -296,6 +388,7 @@ struct Cursor {
 pub(crate) struct Verifier {
     pattern: Arc<[u8]>,
     groups: usize,
+    wanted: Vec<bool>,
     cursors: Vec<Cursor>,
     unheard: usize,
     since_clock: u64,
@@ -307,6 +400,11 @@ impl Verifier {
     #[must_use]
     pub(crate) fn new(options: &Options) -> Self {
         let streams = options.groups * options.senders.len();
+        let mut wanted = vec![false; options.groups];
+        for group in options.wanted() {
+            wanted[group] = true;
+        }
+        let has = wanted.iter().filter(|wants| **wants).count();
         let tally = Tally {
             messages: (0..PHASES).map(|_| AtomicU64::new(0)).collect(),
             wrong: AtomicU64::new(0),
@@ -316,8 +414,9 @@ impl Verifier {
         Self {
             pattern: options.pattern(),
             groups: options.groups,
+            wanted,
             cursors: vec![Cursor::default(); streams],
-            unheard: streams,
+            unheard: has * options.senders.len(),
             since_clock: 0,
             tally: Arc::new(tally),
         }
@@ -336,12 +435,13 @@ impl Verifier {
         }
     }
 
-    /// `None`: not one of ours, out of order, or damaged.
+    /// `None`: not one of ours, not wanted, out of order, or damaged.
     fn take(&mut self, message: &[u8]) -> Option<()> {
         let name = word(message)?;
         let place = word(message.get(8..)?)?;
         let (phase, group) = (name >> NUMBER_BITS & 0xff, (place >> STAMP_BITS) as usize);
-        if group >= self.groups || !self.intact(message) {
+        let wanted = self.wanted.get(group).is_some_and(|wants| *wants);
+        if !wanted || !self.intact(message) {
             return None;
         }
         let stream = (name >> 56) as usize * self.groups + group;
@@ -576,6 +676,35 @@ mod tests {
         assert_eq!(counted(&verifier), (2, 1), "a gap");
         verifier.deliver(&messages[2]);
         assert_eq!(counted(&verifier), (3, 2), "a repetition");
+    }
+
+    #[test]
+    fn rare_groups_get_a_hundredth_and_who_does_not_want_one_must_not_get_it() {
+        let line = "receive --senders 127.0.0.1 --groups 5 --common 2 --wants 3 --payload 100";
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let options = Options::parse(&words).expect("the options are right");
+        assert_eq!(options.wanted(), [0, 1, 3]);
+        let mut turns = Turns::new(&options);
+        let mut counts = [0; 5];
+        for _ in 0..600 {
+            counts[turns.take()] += 1;
+        }
+        assert_eq!(counts, [297, 297, 2, 2, 2]);
+        let mut sources = Source::all(&options);
+        let mut verifier = Verifier::new(&options);
+        for group in [0, 3] {
+            verifier.deliver(&message(&mut sources[group], 1));
+        }
+        assert_eq!(counted(&verifier), (2, 0));
+        verifier.deliver(&message(&mut sources[4], 1));
+        assert_eq!(counted(&verifier), (2, 1), "not wanted");
+        let all = Options {
+            common: 5,
+            ..options
+        };
+        let mut turns = Turns::new(&all);
+        let taken: Vec<usize> = (0..6).map(|_| turns.take()).collect();
+        assert_eq!(taken, [0, 1, 2, 3, 4, 0], "none is rare");
     }
 
     #[test]

@@ -89,6 +89,8 @@ static void open_receiver(const struct bench_options *options)
     dds_entity_t subscriber = check(dds_create_subscriber(participant, NULL, NULL), "subscriber");
     dds_qos_t *qos = quality();
     for (int group = 0; group < options->groups; group++) {
+        if (!bench_wants(group))
+            continue;
         readers[group] = check(dds_create_reader(subscriber, topic(group), qos, NULL), "reader");
         check(dds_set_status_mask(readers[group], DDS_DATA_AVAILABLE_STATUS), "status mask");
         check(dds_waitset_attach(waitset, readers[group], group), "waitset_attach");

@@ -26,7 +26,10 @@ final class Peer {
                 channel.setReceiver(new Receiver() {
                     @Override
                     public void receive(final Message message) {
-                        bench.deliver(message.getArray(), message.getOffset(), message.getLength());
+                        // Everything comes to everybody; who does not want it drops it.
+                        if (bench.wants(message.getArray(), message.getOffset(), message.getLength())) {
+                            bench.deliver(message.getArray(), message.getOffset(), message.getLength());
+                        }
                     }
                 });
                 channel.connect("bench-" + bench.port);

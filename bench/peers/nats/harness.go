@@ -27,6 +27,8 @@ const (
 	numberMask = 1<<numberBits - 1
 	// The clock is read once in so many messages where no latency is taken.
 	clockEvery = 16
+	// Messages to a rare group.
+	rareEvery = 100
 	// A receiver that is short of messages gives up after so long without one.
 	patience = uint64(10 * time.Second)
 	phases   = 256
@@ -42,6 +44,9 @@ type options struct {
 	index     int
 	port      int
 	groups    int
+	// Those that all receivers have, how many; of the others, which this one has.
+	common int
+	wants  []string
 	payload   int
 }
 
@@ -72,14 +77,37 @@ func parse(arguments []string) options {
 			parsed.port = number(value)
 		case "--groups":
 			parsed.groups = number(value)
+		case "--common":
+			parsed.common = number(value)
+		case "--wants":
+			parsed.wants = strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
 		case "--payload":
 			parsed.payload = number(value)
-		case "--interface", "--address", "--set":
+		case "--interface", "--address", "--set", "--audience":
 		default:
 			fail("command line", fmt.Errorf("unknown option %s", arguments[at]))
 		}
 	}
+	if parsed.common < 1 || parsed.common > parsed.groups {
+		parsed.common = parsed.groups
+	}
 	return parsed
+}
+
+// Which groups a receiver has.
+func (o options) wanted() []bool {
+	wanted := make([]bool, o.groups)
+	for group := range o.common {
+		wanted[group] = true
+	}
+	for _, text := range o.wants {
+		group, err := strconv.Atoi(text)
+		if err != nil || group < 0 || group >= o.groups {
+			fail("--wants", fmt.Errorf("there is no group %s", text))
+		}
+		wanted[group] = true
+	}
+	return wanted
 }
 
 func (o options) pattern() []byte {
@@ -149,16 +177,26 @@ func (l *load) phase(phase, millis, rate uint64) {
 		sent = l.flood(phase, start+millis*1_000_000)
 	}
 	l.flush()
-	fmt.Printf("sent {\"messages\":%d,\"start_ns\":%d,\"end_ns\":%d}\n", sent, start, now())
+	end := now()
+	rare := strings.ReplaceAll(strings.Trim(fmt.Sprint(l.numbers[l.options.common:]), "[]"), " ", ",")
+	fmt.Printf("sent {\"messages\":%d,\"start_ns\":%d,\"end_ns\":%d,\"rare\":[%s]}\n", sent, start, end, rare)
 }
 
 func (l *load) flood(phase, end uint64) uint64 {
-	sent, group := uint64(0), 0
+	common, groups := l.options.common, len(l.numbers)
+	sent, group, rare := uint64(0), 0, common
 	for {
 		for range clockEvery {
-			l.one(phase, group, 0)
-			group = (group + 1) % len(l.numbers)
 			sent++
+			if rare < groups && sent%rareEvery == 0 {
+				l.one(phase, rare, 0)
+				if rare++; rare == groups {
+					rare = common
+				}
+				continue
+			}
+			l.one(phase, group, 0)
+			group = (group + 1) % common
 		}
 		if now() >= end {
 			return sent
@@ -190,6 +228,7 @@ type verifier struct {
 	options    options
 	pattern    []byte
 	lock       sync.Mutex
+	wanted     []bool
 	cursors    []cursor
 	unheard    int
 	sinceClock uint64
@@ -202,8 +241,14 @@ type verifier struct {
 }
 
 func newVerifier(o options) *verifier {
-	streams := len(o.senders) * o.groups
-	return &verifier{options: o, pattern: o.pattern(), cursors: make([]cursor, streams), unheard: streams}
+	wanted, has := o.wanted(), 0
+	for _, wants := range wanted {
+		if wants {
+			has++
+		}
+	}
+	cursors := make([]cursor, len(o.senders)*o.groups)
+	return &verifier{options: o, pattern: o.pattern(), wanted: wanted, cursors: cursors, unheard: len(o.senders) * has}
 }
 
 // Subscriptions have threads of their own.
@@ -222,7 +267,7 @@ func (v *verifier) take(message []byte) bool {
 	name, place := binary.LittleEndian.Uint64(message), binary.LittleEndian.Uint64(message[8:])
 	phase, group := name>>numberBits&0xff, int(place>>stampBits)
 	stream := int(name>>56)*v.options.groups + group
-	if group >= v.options.groups || stream >= len(v.cursors) {
+	if group >= v.options.groups || stream >= len(v.cursors) || !v.wanted[group] {
 		return false
 	}
 	at := &v.cursors[stream]

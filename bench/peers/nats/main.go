@@ -69,7 +69,10 @@ func publish(o options, connection *nats.Conn, subjects []string) {
 
 func subscribe(o options, connection *nats.Conn, subjects []string) {
 	v := newVerifier(o)
-	for _, subject := range subjects {
+	for group, subject := range subjects {
+		if !v.wanted[group] {
+			continue
+		}
 		subscription, err := connection.Subscribe(subject, func(message *nats.Msg) { v.deliver(message.Data) })
 		if err != nil {
 			fail("subscribe", err)

@@ -72,7 +72,8 @@ static void open_receiver(const struct bench_options *options)
     set(ZMQ_SNDHWM, 0, "ZMQ_SNDHWM");
     set_rate();
     for (int32_t group = 0; group < options->groups; group++)
-        check(zmq_setsockopt(zmq, ZMQ_SUBSCRIBE, &group, PREFIX), "ZMQ_SUBSCRIBE");
+        if (bench_wants(group))
+            check(zmq_setsockopt(zmq, ZMQ_SUBSCRIBE, &group, PREFIX), "ZMQ_SUBSCRIBE");
     for (int sender = 0; sender < (multicast() ? 1 : options->sender_count); sender++) {
         url(address, options, sender);
         check(zmq_connect(zmq, address), address);

@@ -1,6 +1,7 @@
 //! What is asked of every system: the axes and their cells.
 
 use clap::ValueEnum;
+use qsm_measure::Layout;
 use serde::{Deserialize, Serialize};
 
 /// What varies along an axis of the matrix.
@@ -21,10 +22,12 @@ pub(crate) enum Axis {
     Loss,
     /// Receivers, where nothing may be sent by multicast.
     Unicast,
+    /// Groups that some receivers have, and others do not.
+    Layout,
 }
 
 impl Axis {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Payload,
         Self::Receivers,
         Self::Groups,
@@ -32,6 +35,7 @@ impl Axis {
         Self::Latency,
         Self::Loss,
         Self::Unicast,
+        Self::Layout,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -43,6 +47,7 @@ impl Axis {
             Self::Latency => "latency",
             Self::Loss => "loss",
             Self::Unicast => "unicast",
+            Self::Layout => "layout",
         }
     }
 }
@@ -58,7 +63,38 @@ pub(crate) struct Cell {
     pub(crate) senders: usize,
     /// Packets lost in a million, independently at each receiver.
     pub(crate) loss_ppm: u32,
+    /// Which receiver has which of the groups that not all have.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "layout_name")]
+    pub(crate) layout: Option<Layout>,
 }
+
+/// A layout by its name.
+mod layout_name {
+    use qsm_measure::Layout;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde hands fields out by reference")]
+    pub(super) fn serialize<S: Serializer>(
+        layout: &Option<Layout>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        layout.map(Layout::name).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Layout>, D::Error> {
+        let name = Option::<String>::deserialize(from)?;
+        let layout = name.map(|name| name.parse().map_err(Error::custom));
+        layout.transpose()
+    }
+}
+
+/// Groups that all receivers have where there is a layout.
+const COMMON: usize = 1;
+/// Receivers of each layout.
+const LAYOUT_RECEIVERS: usize = 6;
 
 /// Messages per second where latency is measured.
 pub(crate) const LATENCY_RATE: u64 = 10_000;
@@ -72,7 +108,52 @@ impl Cell {
             groups: 1,
             senders: 1,
             loss_ppm: 0,
+            layout: None,
         }
+    }
+
+    /// Groups that all receivers have. The others are rare: they get a hundredth of the messages.
+    pub(crate) fn common(self) -> usize {
+        if self.layout.is_some() {
+            COMMON
+        } else {
+            self.groups
+        }
+    }
+
+    /// The rare groups that somebody has, by their number in the layout.
+    fn rare(self) -> Vec<(u32, u32)> {
+        let audience = self
+            .layout
+            .map(|layout| layout.audience(self.receivers as u32));
+        audience.into_iter().flatten().collect()
+    }
+
+    /// How many receivers each rare group has.
+    pub(crate) fn audience(self) -> Vec<u32> {
+        self.rare()
+            .into_iter()
+            .map(|(_, receivers)| receivers)
+            .collect()
+    }
+
+    /// The rare groups that a receiver has; the first one has the number after the common ones'.
+    pub(crate) fn wants(self, receiver: usize) -> Vec<usize> {
+        let Some(layout) = self.layout else {
+            return Vec::new();
+        };
+        let own = layout.groups_of(receiver as u32, self.receivers as u32);
+        let rare = (COMMON..).zip(self.rare());
+        let wanted = rare.filter(|(_, (group, _))| own.contains(group));
+        wanted.map(|(number, _)| number).collect()
+    }
+
+    fn with_layout(axis: Axis, layout: Layout) -> Self {
+        let mut cell = Self::new(axis);
+        cell.receivers = LAYOUT_RECEIVERS;
+        cell.layout = Some(layout);
+        cell.groups = COMMON + cell.rare().len();
+        cell
     }
 
     /// Is the highest rate measured?
@@ -104,7 +185,14 @@ impl Cell {
             Axis::Senders => self.senders as f64,
             Axis::Latency => LATENCY_RATE as f64,
             Axis::Loss => f64::from(self.loss_ppm) / 1e4,
+            // Layouts have no order: they are not drawn.
+            Axis::Layout => 0.0,
         }
+    }
+
+    /// The name of the layout, if there is one.
+    fn layout_name(self) -> String {
+        self.layout.map(Layout::name).unwrap_or_default()
     }
 
     /// The head of its column.
@@ -116,6 +204,7 @@ impl Cell {
             Axis::Senders => format!("{} senders", self.senders),
             Axis::Latency => format!("{LATENCY_RATE} messages/s"),
             Axis::Loss => format!("{} % loss", self.x()),
+            Axis::Layout => self.layout_name(),
         }
     }
 
@@ -126,9 +215,11 @@ impl Cell {
             Axis::Unicast => "loopback without multicast",
             _ => "loopback",
         };
+        let layout = self.layout.map(|layout| format!(" {}", layout.name()));
         format!(
-            "{}: {} B, {} receivers, {} groups, {} senders, {} % loss, {network}",
+            "{}{}: {} B, {} receivers, {} groups, {} senders, {} % loss, {network}",
             self.axis.name(),
+            layout.unwrap_or_default(),
             self.payload,
             self.receivers,
             self.groups,
@@ -185,6 +276,15 @@ impl Matrix {
                 cell.groups = value;
             }),
             Axis::Senders => each(pick(&[], &[1, 2, 4, 8]), |cell, value| cell.senders = value),
+            Axis::Layout => {
+                let layouts =
+                    Layout::ALL
+                        .into_iter()
+                        .take(if self.quick { 2 } else { Layout::ALL.len() });
+                layouts
+                    .map(|layout| Cell::with_layout(axis, layout))
+                    .collect()
+            }
             Axis::Latency => vec![cell],
             Axis::Loss => each(
                 pick(&[10_000], &[0, 1000, 10_000, 50_000]),
@@ -192,6 +292,51 @@ impl Matrix {
                     cell.loss_ppm = value as u32;
                 },
             ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layouts() -> Vec<Cell> {
+        Matrix::new(false, &[Axis::Layout]).cells()
+    }
+
+    #[test]
+    fn receivers_want_what_their_layout_says_and_every_rare_group_is_wanted_as_often_as_is_told() {
+        let cells = layouts();
+        assert_eq!(cells.len(), Layout::ALL.len());
+        for cell in cells {
+            let audience = cell.audience();
+            assert_eq!(
+                cell.groups,
+                cell.common() + audience.len(),
+                "{}",
+                cell.label()
+            );
+            let mut counts = vec![0; audience.len()];
+            for receiver in 0..cell.receivers {
+                for group in cell.wants(receiver) {
+                    counts[group - cell.common()] += 1;
+                }
+            }
+            assert_eq!(counts, audience, "{}", cell.label());
+        }
+    }
+
+    #[test]
+    fn a_layout_is_read_as_it_is_written_and_no_other_cell_has_one() {
+        for cell in layouts() {
+            let text = serde_json::to_string(&cell).unwrap();
+            assert_eq!(serde_json::from_str::<Cell>(&text).unwrap(), cell);
+        }
+        for cell in Matrix::new(false, &[Axis::Groups]).cells() {
+            let text = serde_json::to_string(&cell).unwrap();
+            assert!(!text.contains("layout"), "{text}");
+            assert_eq!(serde_json::from_str::<Cell>(&text).unwrap(), cell);
+            assert_eq!((cell.common(), cell.wants(0)), (cell.groups, Vec::new()));
         }
     }
 }

@@ -337,7 +337,7 @@ impl Report {
     /// Who is ahead of Quicksilver in this cell, if anybody is.
     fn compare(&self, cell: Cell, contest: &Contest) -> Option<String> {
         let middle = |system: &str| self.middle(system, cell, contest.figure);
-        let Some(ours) = middle("quicksilver") else {
+        let Some(ours) = middle(system::quicksilver(cell)) else {
             let what = cell.describe();
             return Some(format!("{what}: Quicksilver has no complete run."));
         };
@@ -371,7 +371,7 @@ impl Report {
         if let Some(cell) = cells.first() {
             line(page, &format!("{} {}\n", intro(axis), fixed(*cell)));
         }
-        if cells.len() > 1 {
+        if cells.len() > 1 && axis != Axis::Layout {
             line(
                 page,
                 &format!("![{}](benchmarks/{}.svg)\n", axis.name(), axis.name()),
@@ -574,6 +574,7 @@ fn title(axis: Axis) -> &'static str {
         Axis::Latency => "Latency",
         Axis::Loss => "Loss",
         Axis::Unicast => "Without multicast",
+        Axis::Layout => "Layouts",
     }
 }
 
@@ -588,6 +589,9 @@ fn intro(axis: Axis) -> &'static str {
         Axis::Unicast => {
             "Nothing is sent by multicast: how the rate depends on the number of receivers where each gets a copy."
         }
+        Axis::Layout => {
+            "All receivers have one group, which gets 99 of 100 messages, and each has others besides: the same as all (`identical`), one of its own (`private`), five of 1,000 drawn evenly (`extras`) or by popularity (`zipf`), or those of a tree of topics (`hierarchical`). A message that comes to a receiver that does not want it is wrong. Compare a system's layouts with its own `identical`."
+        }
     }
 }
 
@@ -597,7 +601,8 @@ fn fixed(cell: Cell) -> String {
         (cell.axis != Axis::Payload).then(|| format!("{} B", cell.payload)),
         (!matches!(cell.axis, Axis::Receivers | Axis::Unicast))
             .then(|| format!("{} receivers", cell.receivers)),
-        (cell.axis != Axis::Groups).then(|| format!("{} group", cell.groups)),
+        (!matches!(cell.axis, Axis::Groups | Axis::Layout))
+            .then(|| format!("{} group", cell.groups)),
         (cell.axis != Axis::Senders).then(|| format!("{} sender", cell.senders)),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();

@@ -34,6 +34,9 @@ struct Line {
 
 /// The plot of an axis, as SVG; `None` if there is nothing to draw a line through.
 pub(crate) fn svg(report: &Report, axis: Axis) -> Result<Option<String>, Failure> {
+    if axis == Axis::Layout {
+        return Ok(None);
+    }
     let (figure, label): (Figure, _) = if axis == Axis::Latency {
         (|measures| latency(measures, |latency| latency.p99_us), "us")
     } else {
@@ -111,6 +114,7 @@ where
         Axis::Groups => "groups",
         Axis::Senders => "senders",
         Axis::Latency => "messages/s",
+        Axis::Layout => "layout",
         Axis::Loss => "% of packets lost at each receiver (0 at the left edge)",
     };
     chart

@@ -4,16 +4,22 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use qsm::{
     Builder, ChannelOptions, Embedded, FaultConfig, FeedHandle, NetworkOptions, Node, Publisher,
     Pull, Service,
 };
 
-use super::harness::{self, Failure, Options, Sender, Source, Verifier};
+use super::harness::{self, Failure, Flooded, Options, RARE_EVERY, Sender, Source, Verifier};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How often feeds of rare groups are asked.
+const RARE_INTERVAL: Duration = Duration::from_millis(2);
+/// How often the service plans where there are rare groups, and how much longer the first phase is then,
+/// which does not count: rates of groups are known to it ten seconds after they have been entered.
+const PLAN_EVERY: Duration = Duration::from_secs(1);
+const PLANNED_AFTER: Duration = Duration::from_secs(15);
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let options = Options::parse(arguments)?;
@@ -24,9 +30,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// The first sender carries the membership service; where there is no multicast, beside its node.
+/// The first sender carries the membership service; where some have no multicast, beside its node.
 fn builder(options: &Options) -> Builder {
-    if !has_multicast(options) {
+    if !all_have_multicast(options) {
         return Node::builder()
             .network(network(options))
             .cluster(cluster(options))
@@ -38,29 +44,43 @@ fn builder(options: &Options) -> Builder {
     } else {
         Embedded::Never
     };
-    Node::builder()
+    let builder = Node::builder()
         .network(network(options))
         .channels(ChannelOptions::new().port(options.port + 1))
         .cluster(cluster(options))
         .slow_after(Duration::ZERO)
-        .embedded_service(service)
+        .embedded_service(service);
+    if options.common < options.groups {
+        builder.plan_every(PLAN_EVERY)
+    } else {
+        builder
+    }
 }
 
 fn cluster(options: &Options) -> String {
     format!("bench-{}", options.port)
 }
 
+fn all_have_multicast(options: &Options) -> bool {
+    options.setting("multicast").is_none()
+}
+
+/// Where half of the receivers have none, these are those with odd numbers.
 fn has_multicast(options: &Options) -> bool {
-    options.setting("multicast") != Some("none")
+    match options.setting("multicast") {
+        Some("none") => false,
+        Some("half") => options.sends || options.index.is_multiple_of(2),
+        _ => true,
+    }
 }
 
 fn service_address(options: &Options) -> SocketAddr {
     SocketAddr::from((options.senders[0], options.port + 2))
 }
 
-/// The service of a cluster without multicast, if it is this process that carries it.
+/// The service of a cluster of which not all have multicast, if it is this process that carries it.
 fn service(options: &Options) -> Result<Option<Service>, Failure> {
-    if has_multicast(options) || options.index > 0 {
+    if all_have_multicast(options) || options.index > 0 {
         return Ok(None);
     }
     let network = network(options).unicast_port(options.port + 2);
@@ -78,27 +98,34 @@ fn network(options: &Options) -> NetworkOptions {
         .discovery(SocketAddr::from(([239, 255, 83, 77], options.port)))
 }
 
-fn names(options: &Options) -> Vec<String> {
-    (0..options.groups)
-        .map(|group| format!("bench/{group}"))
-        .collect()
+fn name(group: usize) -> String {
+    format!("bench/{group}")
 }
 
 fn send(options: &Options) -> Result<(), Failure> {
     let _service = service(options)?;
     let node = builder(options).start()?;
-    let publishers = node.groups(names(options)).publishers()?;
-    let switch = Arc::new(Switch::default());
+    let names: Vec<String> = (0..options.groups).map(name).collect();
+    let publishers = node.groups(names).publishers()?;
+    let switch = Arc::new(Switch::new(options.groups - options.common));
     let feeds = publishers
         .iter()
         .zip(Source::all(options))
-        .map(|(publisher, source)| publisher.feed(pull(source, Arc::clone(&switch))))
+        .enumerate()
+        .map(|(group, (publisher, source))| {
+            let switch = Arc::clone(&switch);
+            match group.checked_sub(options.common) {
+                Some(rare) => publisher.feed(pull_rarely(source, rare, switch)),
+                None => publisher.feed(pull(source, switch)),
+            }
+        })
         .collect::<Result<_, _>>()?;
     let mut sender = Load {
         node,
         publishers,
         feeds,
         switch,
+        common: options.common,
     };
     harness::run_sender(options, &mut sender)
 }
@@ -108,7 +135,49 @@ fn send(options: &Options) -> Result<(), Failure> {
 struct Switch {
     /// The phase for which feeds have messages; 0: none.
     phase: AtomicU64,
+    /// Messages to common groups.
     sent: AtomicU64,
+    /// Messages to each rare group.
+    rare: Vec<AtomicU64>,
+}
+
+impl Switch {
+    fn new(rare: usize) -> Self {
+        Self {
+            rare: (0..rare).map(|_| AtomicU64::new(0)).collect(),
+            ..Self::default()
+        }
+    }
+
+    fn clear(&self) {
+        self.sent.store(0, Ordering::Release);
+        for sent in &self.rare {
+            sent.store(0, Ordering::Release);
+        }
+    }
+
+    fn flooded(&self) -> Flooded {
+        let rare: Vec<u64> = self
+            .rare
+            .iter()
+            .map(|it| it.load(Ordering::Acquire))
+            .collect();
+        Flooded {
+            messages: self.sent.load(Ordering::Acquire) + rare.iter().sum::<u64>(),
+            rare,
+        }
+    }
+
+    /// Messages that a rare group may have had by now.
+    fn share(&self) -> u64 {
+        let groups = self.rare.len().max(1) as u64;
+        self.sent.load(Ordering::Relaxed) / (RARE_EVERY - 1) / groups
+    }
+}
+
+/// Only the core thread writes: no locked instruction, which would wait for all stores before it.
+fn count(one: &AtomicU64) {
+    one.store(one.load(Ordering::Relaxed) + 1, Ordering::Release);
 }
 
 fn pull(mut source: Source, switch: Arc<Switch>) -> impl FnMut(&mut Vec<u8>) -> Pull + Send {
@@ -118,11 +187,25 @@ fn pull(mut source: Source, switch: Arc<Switch>) -> impl FnMut(&mut Vec<u8>) -> 
             return Pull::Idle;
         }
         source.write(phase, 0, message);
-        // Only the core thread writes: no locked instruction, which would wait for all stores
-        // before it.
-        switch
-            .sent
-            .store(switch.sent.load(Ordering::Relaxed) + 1, Ordering::Release);
+        count(&switch.sent);
+        Pull::Message
+    }
+}
+
+/// A rare group's: as many as are due to it beside the common groups' messages.
+fn pull_rarely(
+    mut source: Source,
+    rare: usize,
+    switch: Arc<Switch>,
+) -> impl FnMut(&mut Vec<u8>) -> Pull + Send {
+    move |message| {
+        let phase = switch.phase.load(Ordering::Acquire);
+        let sent = &switch.rare[rare];
+        if phase == 0 || sent.load(Ordering::Relaxed) >= switch.share() {
+            return Pull::Idle;
+        }
+        source.write(phase, 0, message);
+        count(sent);
         Pull::Message
     }
 }
@@ -132,6 +215,8 @@ struct Load {
     publishers: Vec<Publisher>,
     feeds: Vec<FeedHandle>,
     switch: Arc<Switch>,
+    /// Groups that all receivers have.
+    common: usize,
 }
 
 impl Sender for Load {
@@ -144,17 +229,31 @@ impl Sender for Load {
         Ok(())
     }
 
-    fn flood(&mut self, phase: u64, time: Duration) -> Result<Option<u64>, Failure> {
-        self.switch.sent.store(0, Ordering::Release);
+    fn flood(&mut self, phase: u64, time: Duration) -> Result<Option<Flooded>, Failure> {
+        let settles = self.common < self.feeds.len() && phase == 1;
+        let time = if settles { time + PLANNED_AFTER } else { time };
+        self.switch.clear();
         self.switch.phase.store(phase, Ordering::Release);
         for feed in &self.feeds {
             feed.wake();
         }
-        std::thread::sleep(time);
+        let rare = &self.feeds[self.common..];
+        let end = Instant::now() + time;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if rare.is_empty() || left.is_zero() {
+                std::thread::sleep(left);
+                break;
+            }
+            std::thread::sleep(left.min(RARE_INTERVAL));
+            for feed in rare {
+                feed.wake();
+            }
+        }
         self.switch.phase.store(0, Ordering::Release);
         // The core thread may be within a feed: what it sends then is seen after the flush.
         self.node.flush(PATIENCE)?;
-        Ok(Some(self.switch.sent.load(Ordering::Acquire)))
+        Ok(Some(self.switch.flooded()))
     }
 }
 
@@ -172,14 +271,14 @@ fn receive(options: &Options) -> Result<(), Failure> {
     let node = builder.start()?;
     let mut verifier = Verifier::new(options);
     let tally = verifier.tally();
-    let upcalls =
-        node.groups(names(options))
-            .subscribe_with(move |delivery: qsm::Delivery<'_>| {
-                // A message that is lost is missed when the next one is verified.
-                if let Some(message) = delivery.message() {
-                    verifier.deliver(message.bytes);
-                }
-            })?;
+    let upcalls = node
+        .groups(options.wanted().into_iter().map(name).collect::<Vec<_>>())
+        .subscribe_with(move |delivery: qsm::Delivery<'_>| {
+            // A message that is lost is missed when the next one is verified.
+            if let Some(message) = delivery.message() {
+                verifier.deliver(message.bytes);
+            }
+        })?;
     let result = harness::run_receiver(&tally);
     drop(upcalls);
     result

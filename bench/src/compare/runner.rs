@@ -228,6 +228,7 @@ fn finish(mut command: Command) -> Result<(), Failure> {
 /// The processes of a run.
 #[derive(Debug)]
 struct CellProcesses {
+    cell: Cell,
     senders: Vec<Process>,
     receivers: Vec<Process>,
     phases: u64,
@@ -239,6 +240,18 @@ struct CellProcesses {
 struct Sent {
     messages: u64,
     start_ns: u64,
+    /// Messages to each rare group.
+    #[serde(default)]
+    rare: Vec<u64>,
+}
+
+impl Sent {
+    /// How many of them a receiver is to get that has all common groups, and these rare ones.
+    fn goal(&self, cell: Cell, receiver: usize) -> u64 {
+        let rare = |group: usize| self.rare.get(group - cell.common());
+        let wanted: u64 = cell.wants(receiver).into_iter().filter_map(rare).sum();
+        self.messages - self.rare.iter().sum::<u64>() + wanted
+    }
 }
 
 /// A receiver's result.
@@ -286,6 +299,7 @@ impl CellProcesses {
             .map(|index| begin("receive", index, cell.senders + index))
             .collect::<Result<_, Failure>>()?;
         Ok(Self {
+            cell,
             senders,
             receivers,
             phases: 0,
@@ -336,8 +350,10 @@ impl CellProcesses {
             sender.tell(&format!("go {phase} {millis} {rate}"))?;
         }
         let sent: Vec<Sent> = answers(&self.senders, "sent", self.deadline)?;
-        let goal: u64 = sent.iter().map(|sent| sent.messages).sum();
-        for receiver in &mut self.receivers {
+        let cell = self.cell;
+        let goal = |at| sent.iter().map(|sent| sent.goal(cell, at)).sum();
+        let goals: Vec<u64> = (0..self.receivers.len()).map(goal).collect();
+        for (receiver, goal) in self.receivers.iter_mut().zip(&goals) {
             receiver.tell(&format!("await {phase} {goal}"))?;
         }
         let received: Vec<Received> = answers(&self.receivers, "received", self.deadline)?;
@@ -346,7 +362,7 @@ impl CellProcesses {
         let seconds = begin.elapsed().as_secs_f64();
         let now = CpuSeconds::now();
         let foreign = now.busy - then.busy - sender_cpu - receiver_cpu;
-        if let Some(outcome) = incomplete(goal, &received) {
+        if let Some(outcome) = incomplete(&goals, &received) {
             return Ok(Err(outcome));
         }
         Ok(Ok(PhaseResult {
@@ -379,12 +395,19 @@ fn cpu(processes: &[Process]) -> f64 {
         .sum()
 }
 
-fn incomplete(goal: u64, received: &[Received]) -> Option<Outcome> {
+fn incomplete(goals: &[u64], received: &[Received]) -> Option<Outcome> {
     let wrong: u64 = received.iter().map(|received| received.wrong).sum();
-    let least = received.iter().map(|received| received.messages).min()?;
-    if least == goal && wrong == 0 {
+    let pairs = received
+        .iter()
+        .map(|it| it.messages)
+        .zip(goals.iter().copied());
+    let complete = pairs.clone().all(|(messages, goal)| messages == goal);
+    if complete && wrong == 0 {
         return None;
     }
+    let share = |messages: u64, goal: u64| messages as f64 / goal.max(1) as f64;
+    let (least, goal) =
+        pairs.min_by(|one, other| share(one.0, one.1).total_cmp(&share(other.0, other.1)))?;
     let disorder = if wrong > 0 {
         format!(", {wrong} out of order, twice or damaged")
     } else {
@@ -470,6 +493,14 @@ impl Launch<'_> {
         ] {
             command.args([name, &value]);
         }
+        if cell.layout.is_some() {
+            command.args(["--common", &cell.common().to_string()]);
+            if role == "send" {
+                command.args(["--audience", &list(&cell.audience())]);
+            } else {
+                command.args(["--wants", &list(&cell.wants(index))]);
+            }
+        }
         for setting in self.system.settings(cell) {
             command.args(["--set", setting]);
         }
@@ -477,5 +508,50 @@ impl Launch<'_> {
             command.args(["--set", &format!("injected-loss-ppm={}", cell.loss_ppm)]);
         }
         Process::start(format!("{role} {index}"), command)
+    }
+}
+
+/// Numbers as a command line takes them.
+fn list<T: ToString>(numbers: &[T]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(T::to_string).collect();
+    numbers.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use qsm_measure::Layout;
+
+    use super::super::cell::{Axis, Matrix};
+    use super::*;
+
+    #[test]
+    fn a_receiver_waits_for_what_it_wants_and_misses_nothing_else() {
+        let cells = Matrix::new(false, &[Axis::Layout]).cells();
+        let private = cells
+            .into_iter()
+            .find(|cell| cell.layout == Some(Layout::Private));
+        let cell = private.expect("there is one");
+        let sent = Sent {
+            messages: 1000,
+            start_ns: 0,
+            rare: vec![1, 2, 3, 4, 5, 6],
+        };
+        assert_eq!(sent.goal(cell, 0), 1000 - 21 + 1);
+        assert_eq!(sent.goal(cell, 5), 1000 - 21 + 6);
+        let got = |messages| Received {
+            messages,
+            wrong: 0,
+            last_ns: 0,
+            p50_us: 0.0,
+            p99_us: 0.0,
+            p999_us: 0.0,
+            max_us: 0.0,
+        };
+        assert!(incomplete(&[980, 985], &[got(980), got(985)]).is_none());
+        assert!(incomplete(&[980, 985], &[got(980), got(984)]).is_some());
+        assert!(
+            incomplete(&[980, 985], &[got(981), got(985)]).is_some(),
+            "one too many"
+        );
     }
 }

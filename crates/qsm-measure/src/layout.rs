@@ -20,7 +20,7 @@ const SHARE_MAX: u32 = 500_000;
 
 /// How the groups of receivers overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub enum Layout {
     /// As many groups as there are receivers; all receivers have all of them.
     Identical,
     /// Each receiver has a group of its own.
@@ -45,8 +45,8 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// The usual ones.
-    const ALL: [Self; 5] = [
+    /// The usual ones, `identical` first: with 5 of 1,000 groups where some are drawn.
+    pub const ALL: [Self; 5] = [
         Self::Identical,
         Self::Private,
         Self::Extras {
@@ -62,7 +62,7 @@ impl Layout {
 
     /// As it is written.
     #[must_use]
-    pub(crate) fn name(self) -> String {
+    pub fn name(self) -> String {
         match self {
             Self::Identical => "identical".to_owned(),
             Self::Private => "private".to_owned(),
@@ -81,7 +81,7 @@ impl Layout {
 
     /// The groups of the receiver with this number, from 0, among so many.
     #[must_use]
-    pub(crate) fn groups_of(self, receiver: u32, receivers: u32) -> BTreeSet<u32> {
+    pub fn groups_of(self, receiver: u32, receivers: u32) -> BTreeSet<u32> {
         match self {
             Self::Identical => (0..receivers).collect(),
             Self::Private => BTreeSet::from([receiver]),
@@ -104,7 +104,7 @@ impl Layout {
 
     /// The groups that somebody has, and how many receivers each has.
     #[must_use]
-    pub(crate) fn audience(self, receivers: u32) -> BTreeMap<u32, u32> {
+    pub fn audience(self, receivers: u32) -> BTreeMap<u32, u32> {
         let mut audience = BTreeMap::new();
         for receiver in 0..receivers {
             for group in self.groups_of(receiver, receivers) {

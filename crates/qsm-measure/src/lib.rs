@@ -39,6 +39,7 @@ mod throughput;
 mod trial;
 
 pub use host::{LatencyArgs, run_latency};
+pub use layout::Layout;
 
 use std::time::Duration;
 

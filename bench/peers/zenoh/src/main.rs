@@ -85,7 +85,9 @@ fn receive(options: &Options) -> Result<(), Failure> {
     let tally = verifier.tally();
     // Links of several senders have threads of their own.
     let verifier = Arc::new(Mutex::new(verifier));
-    let subscribers = (0..options.groups)
+    let subscribers = options
+        .wanted()
+        .into_iter()
         .map(|group| {
             let verifier = Arc::clone(&verifier);
             let take = move |sample: zenoh::sample::Sample| {

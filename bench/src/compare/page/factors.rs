@@ -1,6 +1,7 @@
 //! By how much Quicksilver's rate is above that of others, and what it could be at most.
 
 use crate::compare::cell::Cell;
+use crate::compare::system;
 
 use super::{Report, rate, thousands};
 
@@ -30,7 +31,7 @@ impl Factors {
     /// `None` if Quicksilver has no complete run.
     pub(super) fn new(report: &Report, cell: Cell) -> Option<Self> {
         Some(Self {
-            ours: report.middle("quicksilver", cell, rate)?,
+            ours: report.middle(system::quicksilver(cell), cell, rate)?,
             raw: ["raw", "raw/1400B"].map(|name| report.middle(name, cell, rate)),
             best: report.best(cell, |_| true),
             best_multicast: report.best(cell, |system| system.multicast),
