@@ -5,8 +5,8 @@ use qsm_proto::Instant;
 use qsm_proto::region::Region;
 use qsm_wire::{Body, ChannelId, GroupId, Hop, Packet, StreamId};
 
-use super::LostNumbers;
 use super::history::History;
+use super::lost::LostNumbers;
 use crate::machine::Machine;
 use crate::violation::Violation;
 

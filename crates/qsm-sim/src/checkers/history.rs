@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use qsm_proto::Instant;
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
-use super::LostNumbers;
+use super::lost::LostNumbers;
 use super::unserved::Unserved;
 use crate::runs::Runs;
 

@@ -45,6 +45,7 @@ pub(crate) mod flush;
 pub(crate) mod history;
 pub(crate) mod liveness;
 pub(crate) mod loss;
+pub(crate) mod lost;
 pub(crate) mod memory;
 pub(crate) mod order;
 pub(crate) mod pauses;
@@ -77,6 +78,7 @@ use self::expiry::Expiry;
 use self::flush::Flush;
 use self::history::History;
 use self::liveness::Liveness;
+use self::lost::LostNumbers;
 use self::prompt::Prompt;
 use self::rate::Rate;
 use self::sendings::Sendings;
@@ -93,16 +95,6 @@ pub(crate) struct Arrival<'a> {
     pub(crate) sender: Origin,
     pub(crate) number: u64,
     pub(crate) bytes: &'a [u8],
-}
-
-/// Messages that will not come, as their receiver is told.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LostNumbers {
-    pub(crate) receiver: Origin,
-    pub(crate) group: usize,
-    pub(crate) sender: Origin,
-    pub(crate) first: u64,
-    pub(crate) last: u64,
 }
 
 /// All checkers that look at every delivery, and what they know.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use qsm_proto::{Instant, Promptness};
 use qsm_wire::Origin;
 
-use super::LostNumbers;
 use super::history::History;
+use super::lost::LostNumbers;
 use crate::runs::Runs;
 use crate::violation::Violation;
 

@@ -70,7 +70,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 41] = [
+const VERBS: [(&str, Verb); 42] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),

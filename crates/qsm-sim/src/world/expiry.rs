@@ -3,7 +3,7 @@
 use qsm_wire::GroupId;
 
 use super::World;
-use crate::checkers::LostNumbers;
+use crate::checkers::lost::LostNumbers;
 use crate::engine::Outputs;
 use crate::pattern::GroupPlan;
 use crate::violation::Violation;

@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::checkers::Arrival;
-use crate::checkers::LostNumbers;
+use crate::checkers::lost::LostNumbers;
 use crate::engine::Outputs;
 use crate::machine::{Loss, Machine, PromptRow};
 use crate::pattern::GroupPlan;
