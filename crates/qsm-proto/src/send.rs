@@ -83,11 +83,9 @@ const WINDOW_SHARE: usize = 4;
 /// What a stream needs to know, derived from [`Config`].
 #[derive(Debug, Clone, Copy)]
 pub struct SendConfig {
-    /// Largest datagram, bytes, authentication tag included.
-    pub datagram_bytes: usize,
-    /// Bytes of a datagram that packets leave free: for the tag of protection, and with parities for what these are
-    /// longer by (R-NAK-15).
-    pub free_bytes: usize,
+    /// Longest packet, bytes: a datagram without what packets leave free, for the tag of protection, and with
+    /// parities for what these are longer by (R-NAK-15).
+    pub packet_bytes: usize,
     /// Most bytes sent but not yet received by all, however much credit the receivers give.
     pub window_bytes: usize,
     /// How many times the credit the unstable bytes may be.
@@ -115,12 +113,12 @@ impl SendConfig {
         let window_bytes = (config.limits.send_bytes / WINDOW_SHARE).max(FIRST_WINDOW_BYTES);
         // With one token a second an ACK takes a few rounds (S2 §2.3.3).
         let rounds = config.pace.token_min.saturating_mul(5);
+        let free_bytes = match config.recovery.uses_parity() {
+            true => Parity::OVERHEAD_BYTES + TAIL_BYTES,
+            false => TAG_BYTES,
+        };
         Self {
-            datagram_bytes: config.datagram_bytes,
-            free_bytes: match config.recovery.uses_parity() {
-                true => Parity::OVERHEAD_BYTES + TAIL_BYTES,
-                false => TAG_BYTES,
-            },
+            packet_bytes: config.datagram_bytes.saturating_sub(free_bytes),
             window_bytes,
             kept_factor: config.pace.kept_factor.max(1),
             window_packets: config.limits.ahead_packets,
@@ -133,19 +131,14 @@ impl SendConfig {
         }
     }
 
-    /// Longest packet, bytes: the datagram without what is left free.
-    fn capacity(&self) -> usize {
-        self.datagram_bytes.saturating_sub(self.free_bytes)
-    }
-
     /// What a packet of full length holds in chunks.
     fn packet_room(&self) -> usize {
-        self.capacity().saturating_sub(DATA_HEADER_BYTES)
+        self.packet_bytes.saturating_sub(DATA_HEADER_BYTES)
     }
 
     /// Packets of full length that a block holds.
     fn packets_per_block(&self) -> usize {
-        (TRAIN_BYTES_MAX / self.capacity().max(1)).max(1)
+        (TRAIN_BYTES_MAX / self.packet_bytes.max(1)).max(1)
     }
 }
 

@@ -42,7 +42,7 @@ impl SendStream {
         if bytes > self.config.packet_room() {
             self.push_parts(now, pool, message)?;
         } else {
-            if bytes > self.store.open_room(self.config.capacity()) {
+            if bytes > self.store.open_room(self.config.packet_bytes) {
                 self.next_packet(now, pool)?;
             }
             self.store
@@ -59,7 +59,7 @@ impl SendStream {
         if self.finished || self.unsent_bytes() >= self.config.backlog_bytes {
             return 0;
         }
-        let capacity = self.config.capacity();
+        let capacity = self.config.packet_bytes;
         let room = self.store.open_room(capacity);
         let here = self.store.packets_after(self.store.end() + room, capacity);
         let packets = here + free_blocks * self.config.packets_per_block();
@@ -76,7 +76,7 @@ impl SendStream {
         if self.finished || self.unsent_bytes() >= self.config.backlog_bytes {
             return None;
         }
-        let capacity = self.config.capacity();
+        let capacity = self.config.packet_bytes;
         let room = self.store.open_room(capacity);
         let bytes = CHUNK_HEADER_BYTES + length;
         if bytes > self.config.packet_room() {
@@ -99,7 +99,7 @@ impl SendStream {
         if length > max {
             return Err(PushError::TooLarge { max });
         }
-        let capacity = self.config.capacity();
+        let capacity = self.config.packet_bytes;
         let begins_here = self.store.open_room(capacity) > FIRST_PART_BYTES;
         if self.blocks_for(length, begins_here) > pool.free_blocks() {
             return Err(PushError::Full);
@@ -129,7 +129,7 @@ impl SendStream {
 
     /// New blocks that a message of several parts takes. All its packets but the last are full.
     fn blocks_for(&self, length: usize, begins_here: bool) -> usize {
-        let capacity = self.config.capacity();
+        let capacity = self.config.packet_bytes;
         let (end, first) = if begins_here {
             let room = self.store.open_room(capacity);
             (self.store.end() + room, room - FIRST_PART_BYTES)
@@ -148,7 +148,7 @@ impl SendStream {
     /// Closes the open packet and opens the next one, in a new block if need be.
     fn next_packet(&mut self, now: Instant, pool: &mut BlockPool) -> Result<(), PushError> {
         let padding = self.padding_bytes();
-        let capacity = self.config.capacity();
+        let capacity = self.config.packet_bytes;
         if self
             .store
             .packets_after(self.store.end() + padding, capacity)

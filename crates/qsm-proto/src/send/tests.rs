@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 
 use qsm_wire::{
     Ack, Body, ChannelId, GroupId, Header, Hop, Incarnation, NodeId, Origin, Packet, Part,
-    RegionId, StreamId, TAG_BYTES, ViewNumber,
+    RegionId, StreamId, ViewNumber,
 };
 
 use super::*;
@@ -154,7 +154,7 @@ impl Bench {
     }
 
     fn receive(&mut self, bytes: &[u8]) {
-        assert!(bytes.len() + TAG_BYTES <= self.config.datagram_bytes);
+        assert!(bytes.len() <= self.config.packet_bytes);
         let packet = Packet::decode(bytes).expect("a packet that decodes");
         assert_eq!(
             (packet.header.origin, packet.header.hop),
