@@ -36,7 +36,7 @@ fn equal_messages_make_trains_of_a_whole_block() {
 #[test]
 fn a_train_ends_after_64_packets() {
     let mut config = base();
-    config.packet_bytes = 496;
+    config.datagram_bytes = 512;
     let mut bench = Bench::new(&config);
     for _ in 0..100 {
         bench.push(0, &[1; 400]).expect("room");

@@ -5,7 +5,7 @@ use super::*;
 
 fn config(random: &mut Random) -> (SendConfig, usize) {
     let mut config = base();
-    config.packet_bytes = [496, 1456, 8956, 15_984][random.below(4) as usize];
+    config.datagram_bytes = [512, 1472, 8972, 16_000][random.below(4) as usize];
     config.pace.rate_min_packets = [100, 20_000, u32::MAX][random.below(3) as usize];
     config.pace.batch_delay = Duration::from_micros([0, 0, 500][random.below(3) as usize]);
     config.pace.faithful_rate = random.below(4) == 0;
