@@ -211,7 +211,7 @@ impl Turns {
     }
 }
 
-/// What has been sent in a phase.
+/// Messages sent in a phase.
 #[derive(Debug, Default)]
 pub(crate) struct Flooded {
     /// Messages to all groups.

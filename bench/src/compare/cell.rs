@@ -129,7 +129,7 @@ impl Cell {
         audience.into_iter().flatten().collect()
     }
 
-    /// How many receivers each rare group has.
+    /// Receivers of each rare group.
     pub(crate) fn audience(self) -> Vec<u32> {
         self.rare()
             .into_iter()

@@ -14,11 +14,12 @@ use qsm::{
 use super::harness::{self, Failure, Flooded, Options, RARE_EVERY, Sender, Source, Verifier};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often feeds of rare groups are asked.
+/// Time between two questions to the feeds of rare groups.
 const RARE_INTERVAL: Duration = Duration::from_millis(2);
-/// How often the service plans where there are rare groups, and how much longer the first phase is then,
-/// which does not count: rates of groups are known to it ten seconds after they have been entered.
+/// Time between two plans of the service where there are rare groups.
 const PLAN_EVERY: Duration = Duration::from_secs(1);
+/// Time by which the first phase, which does not count, is longer then: the service knows the rates of groups ten
+/// seconds after they have been entered.
 const PLANNED_AFTER: Duration = Duration::from_secs(15);
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {

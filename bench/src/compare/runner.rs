@@ -246,7 +246,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// How many of them a receiver is to get that has all common groups, and these rare ones.
+    /// Messages that a receiver is to get that has all common groups, and these rare ones.
     fn goal(&self, cell: Cell, receiver: usize) -> u64 {
         let rare = |group: usize| self.rare.get(group - cell.common());
         let wanted: u64 = cell.wants(receiver).into_iter().filter_map(rare).sum();

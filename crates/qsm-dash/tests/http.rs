@@ -82,8 +82,8 @@ fn event(stream: &mut BufReader<TcpStream>) -> (String, Value) {
     }
 }
 
-/// The first look that a new browser with all rights is told, and where its tables have their rows. Nobody watched before: it
-/// comes as a difference from nothing, or was quicker, and is the whole.
+/// The first look that a new browser with all rights is told, and where its tables have their rows. Nobody watched
+/// before: it comes as a difference from nothing, or was quicker, and is the whole.
 fn first_look(stream: &mut BufReader<TcpStream>) -> (Value, &'static str) {
     let (kind, whole) = event(stream);
     assert_eq!(

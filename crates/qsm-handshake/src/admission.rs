@@ -1,4 +1,4 @@
-//! Who may come in is decided outside (R-SEC-7): by tokens, by a list, by whatever credentials are.
+//! Admission is decided outside (R-SEC-7): by tokens, by a list, by whatever credentials are.
 
 use core::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ pub const REASON_BYTES_MAX: usize = 200;
 
 /// Decides whether the owner of a key may come in.
 pub trait Admission {
-    /// What the owner may do.
+    /// Rights of the owner.
     type Grant;
 
     /// Judges the credential that the owner of this key shows. That it is the key's owner has been proven.

@@ -1,4 +1,4 @@
-//! How many handshakes may be begun, all in all and from one address (R-SEC-8).
+//! Limits to handshakes that are begun, all in all and from one address (R-SEC-8).
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -6,10 +6,10 @@ use std::net::IpAddr;
 
 /// Addresses that are told apart; others share one budget.
 const ADDRESSES_MAX: usize = 16_384;
-/// How often a flood from one address is named.
+/// Time between two words on a flood from one address.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// What a server takes on.
+/// Handshakes that a server takes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Handshakes that are not done, at a time; each holds some 30 KB of its client's words at most, and TLS's state.

@@ -18,11 +18,11 @@ use crate::session::Session;
 use crate::tls::client_config;
 use crate::verdict;
 
-/// How soon a flight is sent again; the double of it each time, until there is an answer.
+/// Time until a flight is sent again; the double of it each time, until there is an answer.
 pub const RETRY_AFTER: Duration = Duration::from_millis(250);
 /// Longest time between two sendings.
 pub const RETRY_MAX: Duration = Duration::from_secs(2);
-/// How long a client goes on without success.
+/// Time for which a client goes on without success.
 pub const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
 
 /// A node that wants a session with its service.

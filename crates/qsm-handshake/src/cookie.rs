@@ -10,7 +10,7 @@ use rustls::Error;
 use crate::frame::{Attempt, COOKIE_BYTES, Cookie};
 use crate::moment::Now;
 
-/// How long a cookie is good for.
+/// Time for which a cookie is good.
 pub const COOKIE_VALID: Duration = Duration::from_secs(30);
 const TIME_BYTES: usize = 8;
 

@@ -15,7 +15,7 @@ use crate::session::Secrets;
 /// Longest credential, bytes.
 pub const CREDENTIAL_BYTES_MAX: usize = 8192;
 const LENGTH_BYTES: usize = 2;
-/// What rustls wants to call the server; nobody sees it.
+/// Name of the server that rustls wants; nobody sees it.
 const NAME: &str = "service";
 
 /// One end of a handshake.
@@ -27,13 +27,13 @@ pub(crate) struct Engine {
     writes: Level,
     incoming: Incoming,
     said: u8,
-    /// What was said since the other end's last word, to be said again if that is lost.
+    /// Fragments sent since the other end's last word, to be sent again if they are lost.
     flight: Vec<Kept>,
     answered: bool,
     heard: Vec<u8>,
 }
 
-/// What a fragment did.
+/// Effect of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// It has come before.
@@ -263,7 +263,7 @@ impl fmt::Debug for Engine {
 /// Why a handshake cannot go on: the other end speaks something else, or somebody on the way changed its words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// What is wrong.
+    /// Reason.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! What has come of the other end's fragments, put in order.
+//! Fragments of the other end, put in order.
 
 use std::collections::BTreeMap;
 

@@ -61,7 +61,7 @@ pub(crate) struct Fragment<'a> {
     pub(crate) content: &'a [u8],
 }
 
-/// What a datagram says.
+/// Content of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Saying<'a> {
     Ask,

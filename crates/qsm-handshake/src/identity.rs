@@ -10,7 +10,7 @@ use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::{SignatureAlgorithm, SignatureScheme};
 use zeroize::Zeroize;
 
-/// What precedes an Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410).
+/// Bytes before an Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410).
 const SPKI_PREFIX: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];

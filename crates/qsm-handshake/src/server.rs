@@ -36,7 +36,7 @@ pub struct Server<A: Admission> {
     counters: ServerCounters,
 }
 
-/// What a server has counted since it began.
+/// Counters of a server since it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerCounters {
@@ -97,7 +97,7 @@ impl<A: Admission> Server<A> {
         self.events.pop_front()
     }
 
-    /// What has been counted.
+    /// Its counters.
     #[must_use]
     pub fn counters(&self) -> ServerCounters {
         self.counters
@@ -317,7 +317,7 @@ impl<A: Admission> fmt::Debug for Server<A> {
     }
 }
 
-/// What happens at a server.
+/// Event at a server.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<G> {
@@ -348,7 +348,7 @@ pub enum Event<G> {
     Flood {
         /// The address. With IPv6 all of its /64 are meant.
         from: IpAddr,
-        /// How many were not begun since it was said before.
+        /// Handshakes not begun since it was said before.
         denied: u64,
     },
 }

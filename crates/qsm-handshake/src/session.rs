@@ -1,4 +1,4 @@
-//! What both ends have when a handshake is done.
+//! Session: that which both ends have when a handshake is done.
 
 use core::fmt;
 
@@ -10,9 +10,9 @@ use zeroize::Zeroize;
 pub struct Session<G> {
     /// The peer's key.
     pub peer: [u8; 32],
-    /// What [`Admission`](crate::Admission) granted it.
+    /// Grant of [`Admission`](crate::Admission).
     pub grant: G,
-    /// What both ends have, and nobody else.
+    /// Secrets that both ends have, and nobody else.
     pub secrets: Secrets,
     /// True if the key exchange was X25519 with ML-KEM-768, false if X25519 alone.
     pub hybrid: bool,

@@ -8,9 +8,9 @@ use crate::budget::Prefix;
 use crate::engine::Engine;
 use crate::frame::Attempt;
 
-/// How long a handshake may take.
+/// Longest time of a handshake.
 pub const OPEN_FOR: Duration = Duration::from_secs(10);
-/// How long a server can repeat its last word.
+/// Time for which a server can repeat its last word.
 pub const LINGER: Duration = Duration::from_secs(5);
 /// Most repetitions of one answer. A client asks for fewer before it gives up.
 const REPEATS_MAX: u8 = 16;
@@ -24,7 +24,7 @@ pub(crate) struct Id {
     pub(crate) attempt: Attempt,
 }
 
-/// What a server knows of one.
+/// Handshake as a server knows it.
 #[derive(Debug)]
 pub(crate) enum Entry {
     Open(Open),
@@ -40,7 +40,7 @@ pub(crate) struct Open {
     pub(crate) repeats: Repeats,
 }
 
-/// How often the words for one client may be said again: who sees a client's packets could ask for them in its name.
+/// Most times that the words for one client are said again: who sees a client's packets could ask for them in its name.
 #[derive(Debug)]
 pub(crate) struct Repeats(u8);
 
@@ -154,7 +154,7 @@ impl Table {
     }
 }
 
-/// What was forgotten.
+/// Handshakes that were forgotten.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expired {
     pub(crate) prefix: Option<Prefix>,

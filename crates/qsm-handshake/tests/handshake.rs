@@ -185,7 +185,7 @@ fn a_client_without_a_service_gives_up() {
     assert_eq!(client.next_tick(), None);
 }
 
-/// What a client says first, second and third.
+/// First, second and third flight of a client.
 fn sayings(server: &mut Server<Word>, client: &mut Client<Word>) -> Vec<Vec<u8>> {
     let mut said = Vec::new();
     loop {

@@ -168,9 +168,11 @@ impl ClusterRoot {
         RootKey(self.0.public)
     }
 
-    /// Signature of a message of one kind; kinds end with a zero byte, so that none is the beginning of another.
-    pub(crate) fn sign(&self, kind: &[u8], message: &[u8]) -> [u8; SIGNATURE_BYTES] {
-        self.0.sign(&[kind, message].concat())
+    /// Signs a message of one kind: its signature follows it from now on. Kinds end with a zero byte, so that none is
+    /// the beginning of another.
+    pub(crate) fn sign(&self, kind: &[u8], message: &mut Vec<u8>) {
+        let signature = self.0.sign(&[kind, message].concat());
+        message.extend_from_slice(&signature);
     }
 }
 
@@ -195,7 +197,10 @@ impl fmt::Debug for ClusterRoot {
 pub struct RootKey([u8; KEY_BYTES]);
 
 impl RootKey {
-    pub(crate) fn verifies(&self, kind: &[u8], message: &[u8], signature: &[u8]) -> bool {
+    /// Returns whether this root signed these bytes, a message of that kind and the signature behind it.
+    pub(crate) fn has_signed(&self, kind: &[u8], bytes: &[u8]) -> bool {
+        let end = bytes.len().saturating_sub(SIGNATURE_BYTES);
+        let (message, signature) = bytes.split_at(end);
         verify(&self.0, &[kind, message].concat(), signature)
     }
 }
@@ -332,8 +337,9 @@ mod tests {
     #[test]
     fn a_signature_of_one_kind_is_none_of_another() {
         let root = ClusterRoot::generate().unwrap();
-        let signature = root.sign(b"a\0", b"message");
-        assert!(root.public().verifies(b"a\0", b"message", &signature));
-        assert!(!root.public().verifies(b"b\0", b"message", &signature));
+        let mut bytes = b"message".to_vec();
+        root.sign(b"a\0", &mut bytes);
+        assert!(root.public().has_signed(b"a\0", &bytes));
+        assert!(!root.public().has_signed(b"b\0", &bytes));
     }
 }

@@ -103,8 +103,7 @@ impl ClusterRoot {
         parts.keys.sort();
         parts.keys.dedup();
         let mut bytes = parts.encode()?;
-        let signature = self.sign(KIND, &bytes);
-        bytes.extend_from_slice(&signature);
+        self.sign(KIND, &mut bytes);
         Ok(Revocations { parts, bytes })
     }
 }
@@ -148,9 +147,7 @@ impl Revocations {
     /// # Errors
     /// [`RevocationError::Signature`], [`RevocationError::Cluster`].
     pub fn verify(&self, root: &RootKey, cluster: &str) -> Result<(), RevocationError> {
-        let signed = self.bytes.len().saturating_sub(SIGNATURE_BYTES);
-        let (message, signature) = self.bytes.split_at(signed);
-        if !root.verifies(KIND, message, signature) {
+        if !root.has_signed(KIND, &self.bytes) {
             return Err(RevocationError::Signature);
         }
         match self.parts.cluster == cluster {

@@ -161,8 +161,7 @@ impl ClusterRoot {
             groups.dedup();
         }
         let mut bytes = claims.encode()?;
-        let signature = self.sign(KIND, &bytes);
-        bytes.extend_from_slice(&signature);
+        self.sign(KIND, &mut bytes);
         let (length, max) = (bytes.len(), TOKEN_BYTES_MAX);
         match length > max {
             true => Err(Malformed::TooLong { length, max }),
@@ -216,9 +215,7 @@ impl Token {
     /// [`TokenError`]: it was not signed by this root, is for another cluster, or holds not yet (by more than
     /// [`CLOCK_TOLERANCE_SECONDS`]) or no more.
     pub fn verify(&self, root: &RootKey, now: u64, cluster: &str) -> Result<Grant, TokenError> {
-        let signed = self.bytes.len().saturating_sub(SIGNATURE_BYTES);
-        let (message, signature) = self.bytes.split_at(signed);
-        if !root.verifies(KIND, message, signature) {
+        if !root.has_signed(KIND, &self.bytes) {
             return Err(TokenError::Signature);
         }
         let claims = &self.claims;

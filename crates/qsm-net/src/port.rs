@@ -271,7 +271,7 @@ impl Port {
         Ok((after - before) as usize)
     }
 
-    /// How long the oldest datagram that waited at a socket had done so, of those received since this was asked last: from
+    /// Longest time that a datagram had waited at a socket, of those received since this was asked last: from
     /// its arrival in the kernel, by its stamp (`SO_TIMESTAMPNS`), to its being received. Of a batch or a train of
     /// datagrams only the first is looked at. `None` if nothing was received, or the wall's clock has been set back.
     pub fn take_waited(&mut self) -> Option<Duration> {

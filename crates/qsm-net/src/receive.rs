@@ -99,7 +99,7 @@ pub(crate) struct Filled {
     pub(crate) truncated: u64,
     /// The kernel's drop counter of the socket, as of the last message that carried it.
     pub(crate) drops: Option<u32>,
-    /// How long the first message had waited at the socket, if the kernel says it.
+    /// Time that the first message had waited at the socket, if the kernel says it.
     pub(crate) waited: Option<Duration>,
 }
 
@@ -363,7 +363,7 @@ impl<'a> Iterator for Datagrams<'a> {
     }
 }
 
-/// How long ago that was; `None` if the clock has been set since.
+/// Time since then; `None` if the clock has been set since.
 fn waited(came: Duration) -> Option<Duration> {
     let waited = clock::wall_time().checked_sub(came)?;
     (waited <= WAITED_MAX).then_some(waited)

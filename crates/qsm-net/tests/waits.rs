@@ -1,4 +1,4 @@
-//! How long datagrams have waited at their sockets is known.
+//! Times that datagrams have waited at their sockets.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! How fast parities are made and packets restored, on one core:
+//! Speed of making parities and restoring packets, on one core:
 //! `cargo run --release -p qsm-parity --example speed`.
 
 use std::time::{Duration, Instant};

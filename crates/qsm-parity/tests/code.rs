@@ -22,7 +22,7 @@ fn parities(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     rows.map(parity).collect()
 }
 
-/// What the parities of these rows restore of a block, padded with zeros.
+/// Packets of a block that the parities of these rows restore, padded with zeros.
 fn restored(packets: &[Vec<u8>], rows: &[usize], lost: &[usize]) -> Option<Vec<Vec<u8>>> {
     let restorer = Restorer::new(rows, lost)?;
     let all = parities(packets);

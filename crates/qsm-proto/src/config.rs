@@ -146,7 +146,7 @@ pub struct Pace {
     /// of a busy stream, short enough to repair a lost tail within 10 ms. Seed-faithful mode: 1 s,
     /// the token tells how far a stream goes.
     pub heartbeat_min: Duration,
-    /// How long datagrams may wait at a receiver all the time before it grants less credit
+    /// Time that datagrams may wait at a receiver all the time before it grants less credit
     /// (R-RATE-9). Zero: it always grants as much as its buffer takes, as in seed-faithful mode. The
     /// runtime has to say how long they have waited.
     pub queue_target: Duration,
@@ -304,7 +304,7 @@ impl Recovery {
         least.max(times.disorder())
     }
 
-    /// Whether parities are made and used.
+    /// Returns whether parities are made and used.
     pub(crate) fn uses_parity(&self) -> bool {
         self.fast && self.parity
     }

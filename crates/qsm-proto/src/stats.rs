@@ -134,7 +134,7 @@ qsm_metrics::metrics! {
         credit_cuts: counter(times),
         /// Credit that it grants now; 0 before the first look.
         credit_bytes: gauge(bytes),
-        /// How long datagrams had waited at least, when it looked last, if more than they may.
+        /// Time that datagrams had waited at least, when it looked last, if more than they may.
         standing_ns: maximum(nanoseconds),
         /// Nodes that control packets have come from since the newest view.
         peers: gauge(nodes),

@@ -98,7 +98,7 @@ pub enum Input<'a> {
     Transmit,
     /// `note_sojourn`
     Sojourn {
-        /// How long the oldest datagram had waited at its socket.
+        /// Time that the oldest datagram had waited at its socket.
         waited: Duration,
     },
     /// `note_wait`

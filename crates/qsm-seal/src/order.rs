@@ -1,4 +1,4 @@
-//! What a service tells its members about epochs, and what they answer, as bytes for their session.
+//! Orders of a service to its members about epochs, and their receipts, as bytes for their session.
 //!
 //! ```text
 //!  Offer     | 1 | epoch (8) | cipher | secret (32) |

@@ -1,5 +1,7 @@
 //! Keys change while packets are sent, lost and repaired: nothing is lost by it, and who has gone reads nothing more.
 
+mod support;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -7,10 +9,7 @@ use qsm_seal::{
     ACTIVATE_AFTER, Cipher, Epoch, EpochIssuer, EpochOrder, EpochReceipt, Epochs, FORMER_FOR,
     Leaving, OpenError, SPACING, SealError, Silent, Told,
 };
-use qsm_wire::{
-    ChannelId, Coverage, DataHeader, HOP_AT, Header, Incarnation, NodeId, Origin, StreamQuery,
-    ViewNumber, seal,
-};
+use qsm_wire::{HOP_AT, NodeId};
 
 const FIRST: Epoch = Epoch(1);
 
@@ -18,40 +17,13 @@ fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-fn header(node: NodeId) -> Header {
-    Header {
-        cluster: 77,
-        origin: Origin {
-            node,
-            incarnation: Incarnation(3),
-        },
-        ..Header::default()
-    }
-}
-
+/// A data packet with its number as content.
 fn data(node: NodeId, sequence: u64) -> Vec<u8> {
-    let mut packet = Vec::new();
-    let head = DataHeader {
-        channel: ChannelId(9),
-        view: ViewNumber(1),
-        sequence,
-        view_age: 0,
-    };
-    head.encode(&header(node), &mut packet);
-    packet.extend_from_slice(&sequence.to_le_bytes());
-    seal(&mut packet, Coverage::Head);
-    packet
+    support::data(node.0, sequence, &sequence.to_le_bytes())
 }
 
 fn question(node: NodeId) -> Vec<u8> {
-    let mut packet = Vec::new();
-    let query = StreamQuery {
-        channel: ChannelId(9),
-        stream: header(node).origin,
-    };
-    query.encode(&header(node), &mut packet);
-    seal(&mut packet, Coverage::Head);
-    packet
+    support::question(node.0)
 }
 
 fn sealed(epochs: &mut Epochs, packet: &[u8]) -> Vec<u8> {
@@ -390,7 +362,7 @@ impl Draws {
     }
 }
 
-/// What a session carries, in order and whole; what is lost is sent again 30 ms later.
+/// Session: all in order and whole; what is lost is sent again 30 ms later.
 struct Session {
     last: Duration,
 }
@@ -567,7 +539,7 @@ impl Model {
         self.packets.insert(self.sent, packet);
     }
 
-    /// What comes late comes from somebody who has it, and seals it again.
+    /// Packets that come late come from somebody who has them, and seals them again.
     fn deliver(&mut self, to: NodeId, number: usize) {
         let Some(packet) = self.packets.get_mut(&number) else {
             return;

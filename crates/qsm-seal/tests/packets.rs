@@ -1,11 +1,11 @@
 //! Packets come out as they went in, and nothing else comes out.
 
+mod support;
+
 use proptest::prelude::*;
 use qsm_seal::{Cipher, ClusterKey, OpenError, Opener, SealError, Sealer};
-use qsm_wire::{
-    ChannelId, Coverage, DataHeader, DecodeError, HOP_AT, Header, Incarnation, NodeId, Origin,
-    Packet, StreamQuery, ViewNumber, seal,
-};
+use qsm_wire::{DecodeError, HOP_AT, NodeId, Packet};
+use support::{data, question};
 
 fn key() -> ClusterKey {
     key_of(Cipher::Aes256Gcm, 'a')
@@ -14,43 +14,6 @@ fn key() -> ClusterKey {
 fn key_of(cipher: Cipher, digit: char) -> ClusterKey {
     let digits: String = [digit; 64].iter().collect();
     format!("qsm-key-1 {cipher} {digits}").parse().unwrap()
-}
-
-fn header(node: u64) -> Header {
-    Header {
-        cluster: 77,
-        origin: Origin {
-            node: NodeId(node),
-            incarnation: Incarnation(3),
-        },
-        ..Header::default()
-    }
-}
-
-/// A data packet of the node with this number in its stream, and these bytes behind its header.
-fn data(node: u64, sequence: u64, body: &[u8]) -> Vec<u8> {
-    let mut packet = Vec::new();
-    let head = DataHeader {
-        channel: ChannelId(9),
-        view: ViewNumber(1),
-        sequence,
-        view_age: 0,
-    };
-    head.encode(&header(node), &mut packet);
-    packet.extend_from_slice(body);
-    seal(&mut packet, Coverage::Head);
-    packet
-}
-
-fn question(node: u64) -> Vec<u8> {
-    let mut packet = Vec::new();
-    let query = StreamQuery {
-        channel: ChannelId(9),
-        stream: header(node).origin,
-    };
-    query.encode(&header(node), &mut packet);
-    seal(&mut packet, Coverage::Head);
-    packet
 }
 
 /// Seals a packet. It grows by what packets leave free at their end (R-SEC-5).

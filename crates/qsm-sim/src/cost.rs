@@ -338,7 +338,7 @@ impl Cpu {
         self.queues.iter().any(|queue| !queue.is_empty())
     }
 
-    /// How long the oldest datagram has waited.
+    /// Time that the oldest datagram has waited.
     pub(crate) fn waited(&self, now: Instant) -> Duration {
         let first = self.queues.iter().filter_map(VecDeque::front);
         let since = first.map(|waiting| waiting.since).min();

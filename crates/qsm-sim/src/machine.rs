@@ -72,7 +72,7 @@ impl Machine {
         }
     }
 
-    /// How long the oldest datagram that waits has done so.
+    /// Time that the oldest datagram that waits has done so.
     pub(crate) fn note_sojourn(&mut self, now: Instant, waited: Duration) {
         if let Self::Node(node) = self {
             node.note_sojourn(now, waited);

@@ -17,7 +17,7 @@ pub struct RequestHead {
     pub tried: u32,
     /// Whether the maker of this request misses the packets too, or only passes the request on.
     pub for_itself: bool,
-    /// Whether the maker has kept what has come to it of the packets' blocks: with so many parities
+    /// Tells that the maker has kept what has come to it of the packets' blocks: with so many parities
     /// as it misses packets of a block it restores them.
     pub takes_parity: bool,
 }

@@ -1,4 +1,4 @@
-//! What parities are sums of: a packet comes back from its shard and any other packet of its block.
+//! Shards, of which parities are sums: a packet comes back from its shard and any other packet of its block.
 
 mod support;
 

@@ -45,7 +45,7 @@ const LONG: u32 = 8;
 /// once, and must last until the next one does.
 const ROUND_SHARE: u32 = 8;
 
-/// How much credit a node needs whatever stands.
+/// Credit that a node needs whatever stands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Needs {
     /// The streams that it receives.
@@ -62,7 +62,7 @@ impl Needs {
     }
 }
 
-/// What became of the credit at the end of some rounds.
+/// Change of the credit at the end of some rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// A queue stood all the time; the least wait. The credit is smaller now.
@@ -74,7 +74,7 @@ pub(crate) enum Verdict {
 /// The credit of a node and what it is held by.
 #[derive(Debug)]
 pub(crate) struct QueueControl {
-    /// How long datagrams may wait all the time; zero: credit is not held.
+    /// Time that datagrams may wait all the time; zero: credit is not held.
     target: Duration,
     /// Most credit, and credit now.
     most: u32,

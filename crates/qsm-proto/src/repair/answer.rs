@@ -77,7 +77,7 @@ struct ReceivedRequest {
     /// The partition of who asks.
     partition: usize,
     urgency: RequestUrgency,
-    /// Who asks for itself alone, and can use parities.
+    /// Member that asks for itself alone, and can use parities.
     takes_parity: Option<MemberIndex>,
 }
 
@@ -382,7 +382,7 @@ impl Answering<'_> {
         unanswered
     }
 
-    /// Whether a request for a packet that is kept here waits for others, or is served already, by
+    /// Returns whether a request for a packet that is kept here waits for others, or is served already, by
     /// parities. Rule R-NAK-15.
     fn collects(&mut self, asked: &ReceivedRequest, sequence: u64) -> bool {
         let view = self.history.nearest(asked.view);
@@ -666,7 +666,7 @@ fn many(members: usize) -> usize {
     (members / 32).max(3)
 }
 
-/// How long requests for packets of a block wait at a cacher of this rank for others: half a round
+/// Time that requests for packets of a block wait at a cacher of this rank for others: half a round
 /// trip at most, and less at one that comes before others in the block's turn: these may hear of its
 /// parities in time.
 fn patience(round_trip: Duration, block: u64, rank: usize, cachers: usize) -> Duration {

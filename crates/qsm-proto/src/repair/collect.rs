@@ -40,7 +40,7 @@ pub(crate) struct BlockRequest {
     pub(crate) asker: MemberIndex,
 }
 
-/// What is done about a request.
+/// Fate of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockAnswer {
     /// The packet is sent at once.
@@ -86,12 +86,12 @@ pub(crate) struct Collected {
     pub(crate) rows: u32,
     /// Parities that are sent to them; 0: packets serve them better.
     pub(crate) parities: u32,
-    /// Who needs which packets if no parities are sent, as bits.
+    /// Packets that each member needs if no parities are sent, as bits.
     pub(crate) packets: Vec<NeededPackets>,
 }
 
 impl Collected {
-    /// Who needs which packets although the parities are sent, as bits.
+    /// Packets that each member needs although the parities are sent, as bits.
     pub(crate) fn beside_parities(&self) -> impl Iterator<Item = NeededPackets> {
         let needed = self.packets.iter();
         needed.map(|needed| NeededPackets {
@@ -205,7 +205,7 @@ impl BlockRequests {
         self.blocks.get_mut(at)
     }
 
-    /// What is so old has been served, or is asked for again.
+    /// Forgets blocks for which nobody waits and that are so old that they have been served, or are asked for again.
     fn forget_old(&mut self, now: Instant, round_trip: Duration) {
         self.blocks.retain(|block| {
             let waits = block.due != Instant::NEVER;

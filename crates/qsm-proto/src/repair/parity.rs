@@ -130,7 +130,7 @@ pub(crate) struct BlockContent<'p> {
 }
 
 impl<'p> BlockContent<'p> {
-    /// What a stream has of a block; `None` if something of it has come and is not kept, is lost, or is
+    /// Packets that a stream has of a block; `None` if something of it has come and is not kept, is lost, or is
     /// not for this node.
     pub(crate) fn of(
         stream: &ReceiveStream,
@@ -257,7 +257,7 @@ mod tests {
         });
     }
 
-    /// What these parities restore where all packets but these have come.
+    /// Packets that these parities restore where all but these have come.
     fn restored(shelf: &mut ParityShelf, lost: &[u64]) -> Restored {
         let all: Vec<Vec<u8>> = (16..=31).map(packet).collect();
         let come = |(sequence, packet)| (!lost.contains(&sequence)).then_some(packet);

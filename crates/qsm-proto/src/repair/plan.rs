@@ -218,7 +218,7 @@ impl RequestPlanner<'_> {
         }
     }
 
-    /// Whether all of the blocks is kept here that has come of them. Rule R-NAK-15.
+    /// Returns whether all of the blocks is kept here that has come of them. Rule R-NAK-15.
     fn takes_parity(&self, gap: &Gap, stream: &ReceiveStream) -> bool {
         let view = self.history.newest();
         let whole = |sequence| {

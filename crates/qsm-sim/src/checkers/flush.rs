@@ -25,10 +25,10 @@ impl<'a> Served<'a> {
     }
 }
 
-/// Whether what senders say of their streams is so.
+/// Judgement of what senders say of their streams.
 #[derive(Debug, Default)]
 pub(crate) struct Flush {
-    /// How far receivers had come with streams: a receiver, its region, the sender. A receiver that
+    /// Packets up to which receivers had come with streams: a receiver, its region, the sender. A receiver that
     /// takes the sender for dead ends the stream, and lacks nothing of what it had.
     had: BTreeMap<(Origin, RegionId, Origin), u64>,
 }

@@ -116,7 +116,7 @@ struct Path {
     needs: Needs,
 }
 
-/// What came of it: bytes read in all but the first part, and how long data waited in the queue.
+/// Outcome: bytes read in all but the first part, and how long data waited in the queue.
 struct Outcome {
     read: u64,
     waits: Vec<Duration>,

@@ -39,7 +39,7 @@ impl ReceiveStream {
         self.held_blocks.upto = lost.last().saturating_add(HELD_AFTER_LOSS);
     }
 
-    /// Whether a packet that is delivered is kept for its block, for which there is plenty of room.
+    /// Returns whether a packet that is delivered is kept for its block, for which there is plenty of room.
     #[inline]
     pub(super) fn holds(&self, sequence: u64, store: &PacketStore) -> bool {
         sequence <= self.held_blocks.upto && !store.is_filling()

@@ -165,8 +165,8 @@ impl ReceiveStream {
         self.stopped && store.is_nearly_full()
     }
 
-    /// A packet is delivered and there is no room to keep it: if this node caches it, others must not count on it here, but
-    /// those that are away, for whom no watermark speaks.
+    /// A packet is delivered and there is no room to keep it: if this node caches it, others must not count on it
+    /// here, but those that are away, for whom no watermark speaks.
     pub(super) fn note_uncached(&mut self, sequence: u64, caches: bool) {
         if !caches || sequence <= self.marks.stable_upto {
             return;
