@@ -3,7 +3,7 @@
 mod common;
 
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{PATIENCE, group, open};
 use qsm_net::{Offload, Port};
@@ -16,11 +16,28 @@ fn receive(port: &mut Port) -> usize {
     core::iter::from_fn(|| Some(port.receive().unwrap()).filter(|count| *count > 0)).sum()
 }
 
+/// Waits until the kernel stamps what comes, which it begins to do some time after the first socket has asked for it.
+fn stamped(sender: &mut Port, receiver: &mut Port) {
+    let start = Instant::now();
+    loop {
+        sender
+            .send(receiver.local_addr(), &[1; 1000], 1000)
+            .unwrap();
+        sleep(NAP);
+        receive(receiver);
+        if receiver.take_waited().is_some_and(|waited| waited >= NAP) {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "nothing is stamped");
+    }
+}
+
 fn the_oldest_counts(offload: Offload) {
     let group = group();
     let [mut sender, mut receiver] = [open(offload), open(offload)];
     receiver.join(group).unwrap();
     assert_eq!(receiver.take_waited(), None);
+    stamped(&mut sender, &mut receiver);
     for to in [group, receiver.local_addr()] {
         sender.send(to, &[1; 4000], 1000).unwrap();
         sleep(NAP);
