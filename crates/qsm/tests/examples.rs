@@ -121,3 +121,77 @@ fn three_groups() {
     let source = include_str!("../examples/three_groups.rs");
     assert!(source.lines().count() < 60);
 }
+
+#[test]
+fn status_board() {
+    assert_eq!(
+        output("status_board"),
+        "alpha: up\nbeta: stopped\ngamma: silent\n"
+    );
+}
+
+#[test]
+fn event_filter() {
+    assert_eq!(output("event_filter"), "alarm: rooms/kitchen 35.0\n");
+}
+
+#[test]
+fn cache() {
+    let text = output("cache");
+    assert!(
+        text.starts_with("1000 reads, 1 of the store\nafter a change: Some(2)\n"),
+        "{text}"
+    );
+    assert!(text.contains(": everything is forgotten\n"), "{text}");
+    assert!(text.ends_with("after 1000 changes: Some(999)\n"), "{text}");
+}
+
+#[test]
+fn market() {
+    let expected = "recorder: 6000 prices, 0 missing\n\
+                    screen: {\"eur\": 2000, \"gbp\": 2000, \"usd\": 2000}\n\
+                    alarm: rang\n";
+    assert_eq!(output("market"), expected);
+}
+
+#[test]
+fn game() {
+    let text = output("game");
+    let pictures: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_once("the last one "))
+        .map(|(_, last)| last)
+        .collect();
+    let [ann, bob, cid] = pictures[..] else {
+        panic!("{text}");
+    };
+    assert_eq!((ann, ann), (bob, cid));
+    // Who goes three steps a tick comes further than who goes one.
+    let place = |name: &str| -> i32 {
+        let mut words = ann.split([' ', '=']).skip_while(|word| *word != name);
+        words.nth(1).unwrap().parse().unwrap()
+    };
+    assert!(
+        ann.starts_with("120 ") && place("cid") > place("ann"),
+        "{text}"
+    );
+    for line in text.lines() {
+        assert!(
+            (1..=120).contains(&number_before(" of 120 ticks", line)),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn programs_for_whole_uses_are_short() {
+    for source in [
+        include_str!("../examples/status_board.rs"),
+        include_str!("../examples/event_filter.rs"),
+        include_str!("../examples/cache.rs"),
+        include_str!("../examples/market.rs"),
+        include_str!("../examples/game.rs"),
+    ] {
+        assert!(source.lines().count() <= 150);
+    }
+}
