@@ -21,7 +21,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-bindings figures-page figures-groupcast groupcast-capi capi python java replay dash-check otlp figures-host
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast groupcast-capi capi python java replay dash-check otlp figures-host
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -246,6 +246,13 @@ figures-bindings: deps ## rates of receiving in C, Java and Python beside Rust, 
 	$(CARGO) build $(LOCKED) --release -p qsm-bench -p qsm-capi -p qsm-java -p qsm-python
 	bench/peers/bindings/build.sh $(TARGET_DIR)/release $(FIGURES_BINDINGS)
 	$(TARGET_DIR)/release/qsm-bench bindings --from $(FIGURES_BINDINGS) --python $(QSM_PYTHON) --rounds $(ROUNDS)
+
+FIGURES_RUNTIME := docs/figures-runtime
+
+figures-runtime: deps ## memory, pauses and rates of receivers in Rust, Java and Python, over groups and rate: a quarter of an hour
+	$(CARGO) build $(LOCKED) --release -p qsm-bench -p qsm-capi -p qsm-java -p qsm-python
+	bench/peers/bindings/build.sh $(TARGET_DIR)/release $(FIGURES_BINDINGS)
+	$(TARGET_DIR)/release/qsm-bench runtime --from $(FIGURES_BINDINGS) --python $(QSM_PYTHON) --output $(FIGURES_RUNTIME)
 
 bench-deps: deps ## install and build the systems of `make bench`; what cannot be had is left out
 	$(CARGO) run $(LOCKED) --release -p qsm-bench -- compare --install-only

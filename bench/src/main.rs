@@ -9,6 +9,7 @@ mod bindings;
 mod blaster;
 mod children;
 mod compare;
+mod plot;
 mod quick;
 mod stream;
 
@@ -31,6 +32,8 @@ enum Command {
     Compare(compare::Options),
     /// Rates of receiving in Rust, C, Java and Python, in turn.
     Bindings(bindings::Options),
+    /// What a managed runtime costs a receiver, over groups and rates.
+    Runtime(bindings::RuntimeOptions),
     #[command(hide = true)]
     BindingsReceive(bindings::ReceiveOptions),
     #[command(hide = true)]
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Quick(options) => quick::run(&options),
         Command::Compare(options) => compare::run(&options),
         Command::Bindings(options) => bindings::run(&options),
+        Command::Runtime(options) => bindings::runtime(&options),
         Command::BindingsReceive(options) => bindings::receive(&options),
         Command::Peer { arguments } => compare::quicksilver(&arguments),
         Command::BlastSend(options) => blaster::send(&options),

@@ -1,8 +1,9 @@
-"""Receives messages of a group, and says how many in a time.
+"""Receives messages of groups, and says how many in a time.
 
-receive.py HOW CLUSTER WARM-UP-MS MS, where HOW is loop, batches, numpy, or zeromq with an address.
+receive.py HOW CLUSTER WARM-UP-MS MS [GROUPS], where HOW is loop, batches, numpy, or zeromq with an address.
 """
 
+import gc
 import os
 import sys
 import time
@@ -46,14 +47,32 @@ def messages(source):
             yield SLICE
 
 
+class Collector:
+    """Time of the garbage collector, nanoseconds."""
+
+    def __init__(self):
+        self.spent = self.begun = 0
+        gc.callbacks.append(self)
+
+    def __call__(self, phase, _):
+        if phase == "start":
+            self.begun = time.monotonic_ns()
+        else:
+            self.spent += time.monotonic_ns() - self.begun
+
+
 def count(source, milliseconds):
-    end = time.monotonic_ns() + milliseconds * 1_000_000
-    begun = time.monotonic_ns()
-    counted = 0
+    """Messages, how long they took, and the longest time between two turns, nanoseconds."""
+    begun = last = time.monotonic_ns()
+    end = begun + milliseconds * 1_000_000
+    counted = gap = 0
     for number in source:
         counted += number
-        if time.monotonic_ns() >= end:
-            return counted, time.monotonic_ns() - begun
+        now = time.monotonic_ns()
+        gap = max(gap, now - last)
+        last = now
+        if now >= end:
+            return counted, now - begun, gap
 
 
 if HOW == "zeromq":
@@ -67,13 +86,15 @@ else:
     import qsm
 
     node = qsm.Node(cluster=WHERE, interface="lo")
-    subscription = node.subscribe("rate")
+    groups = int(sys.argv[5]) if len(sys.argv) > 5 else 1
+    subscription = node.subscribe("rate", *(f"rate/{number}" for number in range(1, groups)))
 
 print("ready", flush=True)
 source = messages(subscription)
 count(source, int(sys.argv[3]))
 print("warm", flush=True)
-counted, nanoseconds = count(source, int(sys.argv[4]))
-print("rate", counted, nanoseconds, flush=True)
+collector = Collector()
+counted, nanoseconds, gap = count(source, int(sys.argv[4]))
+print("rate", counted, nanoseconds, gap, collector.spent, flush=True)
 sys.stdin.read(1)
 os._exit(0)

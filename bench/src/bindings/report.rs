@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::programs::Said;
+
 /// A run of a receiver.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Point {
@@ -9,6 +11,15 @@ pub(crate) struct Point {
     pub(crate) per_second: f64,
     /// CPU time of the receiver's process for a message, its core thread included, nanoseconds.
     pub(crate) cpu_nanos: f64,
+}
+
+impl Point {
+    pub(crate) fn of(said: Said) -> Self {
+        Self {
+            per_second: said.messages / said.seconds,
+            cpu_nanos: said.cpu_seconds * 1e9 / said.messages,
+        }
+    }
 }
 
 impl fmt::Display for Point {
@@ -69,14 +80,14 @@ impl fmt::Display for Report {
 }
 
 /// Median and extremes.
-struct Spread {
+pub(super) struct Spread {
     least: f64,
     median: f64,
     most: f64,
 }
 
 impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Self {
+    pub(super) fn of(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);
@@ -85,6 +96,11 @@ impl Spread {
             median: at(values.len() / 2),
             most: at(values.len().saturating_sub(1)),
         }
+    }
+
+    /// Least, median and most.
+    pub(super) fn all(&self) -> [f64; 3] {
+        [self.least, self.median, self.most]
     }
 }
 

@@ -35,8 +35,7 @@ use clap::Args;
 use crate::Failure;
 use cell::{Axis, Cell, Matrix};
 
-pub(crate) use machine::CpuSeconds;
-use machine::Machine;
+pub(crate) use machine::{CpuSeconds, Machine};
 use page::Report;
 use point::{Outcome, Point};
 use runner::CellRunner;

@@ -1,36 +1,10 @@
-//! Plots: rate over an axis, one line per system, bars from the least to the greatest run.
-
-use plotters::coord::ranged1d::ValueFormatter;
-use plotters::prelude::*;
+//! Plots of an axis: one line per system.
 
 use crate::Failure;
+use crate::plot::{Labels, Line, RAW, draw};
 
 use super::cell::Axis;
 use super::page::{Figure, Report, latency, rate};
-
-const SIZE: (u32, u32) = (760, 460);
-const PALETTE: [RGBColor; 12] = [
-    RGBColor(0x1f, 0x61, 0x8d),
-    RGBColor(0xb0, 0x3a, 0x2e),
-    RGBColor(0x1e, 0x84, 0x49),
-    RGBColor(0xca, 0x6f, 0x1e),
-    RGBColor(0x6c, 0x34, 0x83),
-    RGBColor(0x11, 0x7a, 0x65),
-    RGBColor(0x92, 0x7b, 0x0b),
-    RGBColor(0xc2, 0x18, 0x5b),
-    RGBColor(0x5d, 0x40, 0x37),
-    RGBColor(0x28, 0x35, 0x93),
-    RGBColor(0x55, 0x8b, 0x2f),
-    RGBColor(0x45, 0x5a, 0x64),
-];
-const RAW: RGBColor = RGBColor(0xa0, 0xa0, 0xa0);
-
-/// A system's values: x, then minimum, median and maximum.
-struct Line {
-    name: &'static str,
-    color: RGBColor,
-    points: Vec<(f64, [f64; 3])>,
-}
 
 /// The plot of an axis, as SVG; `None` if there is nothing to draw a line through.
 pub(crate) fn svg(report: &Report, axis: Axis) -> Result<Option<String>, Failure> {
@@ -47,13 +21,17 @@ pub(crate) fn svg(report: &Report, axis: Axis) -> Result<Option<String>, Failure
         return Ok(None);
     }
     let mut text = String::new();
-    draw(&mut text, axis, label, &lines)?;
+    let labels = Labels {
+        x: x_label(axis),
+        y: label,
+    };
+    draw(&mut text, labels, &lines)?;
     Ok(Some(text))
 }
 
 fn lines(report: &Report, axis: Axis, figure: Figure) -> Vec<Line> {
     let cells = report.cells(axis);
-    let mut palette = PALETTE.into_iter().cycle();
+    let mut palette = Line::colors();
     let line = |name: &'static str| {
         let points = cells.iter().filter_map(|cell| {
             // Places on a logarithmic axis: no loss is drawn as a hundredth of a percent.
@@ -74,41 +52,8 @@ fn lines(report: &Report, axis: Axis, figure: Figure) -> Vec<Line> {
     report.systems(axis).into_iter().map(line).collect()
 }
 
-fn draw(text: &mut String, axis: Axis, label: &str, lines: &[Line]) -> Result<(), Failure> {
-    let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
-    root.fill(&WHITE)?;
-    let all = || lines.iter().flat_map(|line| &line.points);
-    let (mut left, mut right) = (f64::INFINITY, 0.0f64);
-    let (mut low, mut high) = (f64::INFINITY, 0.0f64);
-    for (x, [least, _, most]) in all() {
-        (left, right) = (left.min(*x), right.max(*x));
-        (low, high) = (low.min(*least), high.max(*most));
-    }
-    let x = (left * 0.9..right * 1.1).log_scale();
-    let y = (low * 0.8..high * 1.2).log_scale();
-    let mut chart = ChartBuilder::on(&root)
-        .margin(10)
-        .margin_right(180)
-        .x_label_area_size(40)
-        .y_label_area_size(70)
-        .build_cartesian_2d(x, y)?;
-    panel(&mut chart, axis, label, lines)?;
-    legend(&root, lines)?;
-    root.present()?;
-    Ok(())
-}
-
-fn panel<'a, X, Y>(
-    chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
-    axis: Axis,
-    label: &str,
-    lines: &[Line],
-) -> Result<(), Failure>
-where
-    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
-    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
-{
-    let x = match axis {
+fn x_label(axis: Axis) -> &'static str {
+    match axis {
         Axis::Payload => "bytes of a message",
         Axis::Receivers | Axis::Unicast => "receivers",
         Axis::Groups => "groups",
@@ -116,66 +61,5 @@ where
         Axis::Latency => "messages/s",
         Axis::Layout => "layout",
         Axis::Loss => "% of packets lost at each receiver (0 at the left edge)",
-    };
-    chart
-        .configure_mesh()
-        .light_line_style(WHITE)
-        .x_desc(x)
-        .y_desc(label)
-        .x_label_formatter(&|value| short(*value))
-        .y_label_formatter(&|value| short(*value))
-        .draw()?;
-    for line in lines {
-        let color = line.color;
-        let middles = line.points.iter().map(|(x, [_, middle, _])| (*x, *middle));
-        chart.draw_series(LineSeries::new(middles.clone(), color.stroke_width(2)))?;
-        chart.draw_series(middles.map(|at| Circle::new(at, 3, color.filled())))?;
-        chart.draw_series(line.points.iter().map(|(x, [low, _, high])| {
-            PathElement::new([(*x, *low), (*x, *high)], color.stroke_width(1))
-        }))?;
     }
-    Ok(())
-}
-
-/// Names beside the plot, from the best at the right edge downwards.
-fn legend<'a>(
-    root: &DrawingArea<SVGBackend<'a>, plotters::coord::Shift>,
-    lines: &[Line],
-) -> Result<(), Failure> {
-    let last = |line: &&Line| {
-        line.points
-            .last()
-            .map_or(0.0, |(_, [_, middle, _])| *middle)
-    };
-    let mut order: Vec<&Line> = lines
-        .iter()
-        .filter(|line| !line.points.is_empty())
-        .collect();
-    order.sort_by(|a, b| last(b).total_cmp(&last(a)));
-    let left = SIZE.0 as i32 - 172;
-    for (row, line) in (0..).zip(order) {
-        let y = 24 + row * 20;
-        let mark = [(left, y), (left + 14, y)];
-        root.draw(&PathElement::new(mark, line.color.stroke_width(3)))?;
-        root.draw(&Text::new(
-            line.name,
-            (left + 20, y - 6),
-            ("sans-serif", 12),
-        ))?;
-    }
-    Ok(())
-}
-
-/// `1.5M` for 1,500,000.
-fn short(value: f64) -> String {
-    let (value, unit) = match value {
-        value if value >= 1e6 => (value / 1e6, "M"),
-        value if value >= 1e3 => (value / 1e3, "k"),
-        value => (value, ""),
-    };
-    let digits = format!("{value:.2}");
-    format!(
-        "{}{unit}",
-        digits.trim_end_matches('0').trim_end_matches('.')
-    )
 }

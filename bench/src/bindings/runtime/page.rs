@@ -1,0 +1,311 @@
+//! The page of what runtimes cost: a table, its CSV file and plots, with the paper's findings beside them.
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use crate::Failure;
+use crate::compare::Machine;
+use crate::plot::{Labels, Line, draw};
+
+use super::super::programs::Said;
+use super::super::report::Spread;
+use super::load::{Axis, Load, RATE_OF_GROUPS, RECEIVERS};
+use super::memory::Memory;
+
+/// A run of a receiver.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point {
+    per_second: f64,
+    /// Share of a CPU that the process took.
+    cpu: f64,
+    /// Resident memory at the end, and at most, MiB.
+    memory: f64,
+    memory_most: f64,
+    /// Longest time between two turns of the receiver's loop, ms.
+    gap: f64,
+    /// Share of the time that the runtime's collector took.
+    collector: f64,
+}
+
+impl Point {
+    pub(super) fn of(said: Said, memory: Memory) -> Self {
+        let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        Self {
+            per_second: said.messages / said.seconds,
+            cpu: said.cpu_seconds / said.seconds,
+            memory: mebibytes(memory.now),
+            memory_most: mebibytes(memory.most),
+            gap: said.gap_seconds * 1e3,
+            collector: said.collector_seconds / said.seconds,
+        }
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            per_second,
+            memory,
+            gap,
+            ..
+        } = self;
+        write!(
+            f,
+            "{per_second:.0} messages/s, {memory:.1} MiB, {gap:.1} ms at most between two turns"
+        )
+    }
+}
+
+/// A figure of a run, with its heading, its unit's factor in the page and its digits.
+struct Column {
+    heading: &'static str,
+    value: fn(&Point) -> f64,
+    digits: usize,
+}
+
+const COLUMNS: [Column; 6] = [
+    Column {
+        heading: "messages/s",
+        value: |point| point.per_second,
+        digits: 0,
+    },
+    Column {
+        heading: "CPUs",
+        value: |point| point.cpu,
+        digits: 2,
+    },
+    Column {
+        heading: "memory, MiB",
+        value: |point| point.memory,
+        digits: 1,
+    },
+    Column {
+        heading: "at most, MiB",
+        value: |point| point.memory_most,
+        digits: 1,
+    },
+    Column {
+        heading: "longest gap, ms",
+        value: |point| point.gap,
+        digits: 1,
+    },
+    Column {
+        heading: "collector, %",
+        value: |point| point.collector * 100.0,
+        digits: 2,
+    },
+];
+
+/// All runs of a load and a receiver.
+struct Row {
+    load: Load,
+    receiver: &'static str,
+    points: Vec<Point>,
+}
+
+#[derive(Default)]
+pub(super) struct Report {
+    rows: Vec<Row>,
+    /// Runs in which others had too much of the CPUs.
+    pub(super) thrown_away: usize,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, load: Load, receiver: &'static str, point: Point) {
+        let known = |row: &&mut Row| row.load == load && row.receiver == receiver;
+        match self.rows.iter_mut().find(known) {
+            Some(row) => row.points.push(point),
+            None => self.rows.push(Row {
+                load,
+                receiver,
+                points: vec![point],
+            }),
+        }
+    }
+
+    /// Writes the page, its table and its plots into a folder, which is made if need be.
+    pub(super) fn write(&self, folder: &Path) -> Result<(), Failure> {
+        fs::create_dir_all(folder)?;
+        fs::write(folder.join("runtime.csv"), self.csv()?)?;
+        for axis in Axis::ALL {
+            fs::write(
+                folder.join(format!("{}.svg", axis.file())),
+                self.plot(axis)?,
+            )?;
+        }
+        fs::write(folder.join("README.md"), self.page()?)?;
+        Ok(())
+    }
+
+    fn of_axis(&self, axis: Axis) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.load.axis == axis)
+    }
+
+    /// One line for each run.
+    fn csv(&self) -> Result<String, fmt::Error> {
+        let mut text = "axis,groups,rate,receiver,run,per_second,cpus,memory_mib,memory_most_mib,gap_ms,collector_share\n".to_owned();
+        for Row {
+            load,
+            receiver,
+            points,
+        } in &self.rows
+        {
+            for (run, point) in points.iter().enumerate() {
+                let Point {
+                    per_second,
+                    cpu,
+                    memory,
+                    memory_most,
+                    gap,
+                    collector,
+                } = point;
+                writeln!(
+                    text,
+                    "{},{},{},{receiver},{run},{per_second:.1},{cpu:.3},{memory:.2},{memory_most:.2},{gap:.3},{collector:.5}",
+                    load.axis.file(),
+                    load.groups,
+                    load.rate,
+                )?;
+            }
+        }
+        Ok(text)
+    }
+
+    /// Memory over the axis.
+    fn plot(&self, axis: Axis) -> Result<String, Failure> {
+        let lines: Vec<Line> = RECEIVERS
+            .into_iter()
+            .zip(Line::colors())
+            .map(|(name, color)| {
+                let rows = self.of_axis(axis).filter(|row| row.receiver == name);
+                let spread = |row: &Row| Spread::of(row.points.iter().map(|point| point.memory));
+                let points = rows.map(|row| (row.load.x(), spread(row).all())).collect();
+                Line {
+                    name,
+                    color,
+                    points,
+                }
+            })
+            .collect();
+        let mut text = String::new();
+        let labels = Labels {
+            x: axis.name(),
+            y: "resident memory of the receiver, MiB",
+        };
+        draw(&mut text, labels, &lines)?;
+        Ok(text)
+    }
+
+    fn page(&self) -> Result<String, fmt::Error> {
+        let Machine {
+            processor,
+            cores,
+            kernel,
+            ..
+        } = Machine::read();
+        let runs = self
+            .rows
+            .iter()
+            .map(|row| row.points.len())
+            .min()
+            .unwrap_or(0);
+        let mut text = HEAD.to_owned();
+        writeln!(
+            text,
+            "**Here**: {cores} CPUs ({processor}), Linux {}, a sender and a receiver over loopback, messages of 100 bytes; medians of {runs} runs of 3 s, after a second of warm-up; {} runs were thrown away, since others had more than 5 % of the CPUs meanwhile. `runtime.csv` has each run.\n",
+            kernel.split('-').next().unwrap_or_default(),
+            self.thrown_away,
+        )?;
+        writeln!(
+            text,
+            "## Over groups\n\n{RATE_OF_GROUPS} messages/s to all groups in turn; the receiver is in each of them.\n"
+        )?;
+        self.table(&mut text, Axis::Groups)?;
+        writeln!(
+            text,
+            "\n![Memory over groups](groups.svg)\n\n{PAPER_GROUPS}\n\n## Over the rate\n\nOne group.\n"
+        )?;
+        self.table(&mut text, Axis::Rate)?;
+        writeln!(text, "\n![Memory over the rate](rate.svg)\n\n{PAPER_RATE}")?;
+        Ok(text)
+    }
+
+    fn table(&self, text: &mut String, axis: Axis) -> fmt::Result {
+        write!(text, "| {} | receiver |", axis.name())?;
+        for Column { heading, .. } in COLUMNS {
+            write!(text, " {heading} |")?;
+        }
+        writeln!(text, "\n|---|---|---|---|---|---|---|---|")?;
+        for row in self.of_axis(axis) {
+            write!(text, "| {} | {} |", row.load.x(), row.receiver)?;
+            for Column { value, digits, .. } in COLUMNS {
+                let [_, median, _] = Spread::of(row.points.iter().map(value)).all();
+                write!(text, " {median:.digits$} |")?;
+            }
+            writeln!(text)?;
+        }
+        Ok(())
+    }
+}
+
+const HEAD: &str = "# Managed runtimes beside the paper\n\n\
+    <!-- Written by `make figures-runtime` -->\n\n\
+    `make figures-runtime` measures receivers in Rust, Java and Python on the machine that it is called on. S0 (section 5) \
+    found that whatever makes a protocol's memory grow makes a managed runtime slow, and concluded that its footprint has to \
+    stay small. Here the protocol runs outside of the runtime, and a message is read where it lies; so what is left of that is \
+    measured: memory, time of the collector, and the longest gap between two turns of the receiver's loop, in which messages \
+    wait.\n\n";
+
+const PAPER_GROUPS: &str = "**The paper** (S0, section 5.5): memory grows with the groups at the sender, by tens of megabytes \
+    for thousands, and with 8,192 groups its peak comes to 360 MB, 50 to 100 % above its mean; the time spent in the runtime \
+    grows with it (its figures 37 and 38), throughput falls (39), and from 3,500 groups on the system becomes unstable. There \
+    the runtime is that of the sender, which has structures for each group; here the sender has none, and the receivers have.";
+
+const PAPER_RATE: &str = "**The paper** (S0, section 5.4): over the rate the receivers' memory stays nearly flat (its figure \
+    33); that of the sender grows, and the time of its collector goes from 50 to 60 %.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_a_row_for_each_load_and_receiver() {
+        let mut report = Report::default();
+        let load = |axis, groups| Load {
+            axis,
+            groups,
+            rate: 1000,
+        };
+        let said = |messages| Said {
+            messages,
+            seconds: 2.0,
+            cpu_seconds: 1.0,
+            gap_seconds: 0.003,
+            collector_seconds: 0.02,
+        };
+        let memory = Memory {
+            now: 8 << 20,
+            most: 9 << 20,
+        };
+        for (axis, groups) in [(Axis::Groups, 1), (Axis::Groups, 64), (Axis::Rate, 1)] {
+            for receiver in RECEIVERS {
+                for messages in [1000.0, 2000.0, 4000.0] {
+                    report.add(
+                        load(axis, groups),
+                        receiver,
+                        Point::of(said(messages), memory),
+                    );
+                }
+            }
+        }
+        let page = report.page().unwrap();
+        assert!(
+            page.contains("| 64 | java | 1000 | 0.50 | 8.0 | 9.0 | 3.0 | 1.00 |\n"),
+            "{page}"
+        );
+        assert_eq!(report.csv().unwrap().lines().count(), 1 + 27);
+        assert!(report.plot(Axis::Groups).unwrap().contains("<svg"));
+    }
+}
