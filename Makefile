@@ -21,7 +21,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast groupcast-capi capi python java replay dash-check otlp figures-host
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -273,6 +273,12 @@ HOST_SECONDS ?= 60
 figures-host: ## latency of this host beside Informatica's paper (E45-E48), as docs/figures-host: five minutes; as root
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm latency host --seconds $(HOST_SECONDS) --page docs/figures-host
+
+# Packets of each size in `make figures-relay`.
+RELAY_SAMPLES ?= 20000
+
+figures-relay: ## E50 and E51, what a packet costs a relay, as docs/figures-relay: a minute, on a quiet machine
+	$(CARGO) run $(LOCKED) --release -q -p qsm-relay --example figures -- --out docs/figures-relay --samples $(RELAY_SAMPLES)
 
 figures-page: ## write docs/figures/README.md anew from its CSV files, without a run
 	$(CARGO) run $(LOCKED) -q -p qsm-figures --example page docs/figures

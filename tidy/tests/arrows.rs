@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 36] = [
+const ARROWS: [(&str, &[&str]); 37] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-dash", &[]),
@@ -25,6 +25,8 @@ const ARROWS: [(&str, &[&str]); 36] = [
     ("qsm-handshake", &["qsm-seal", "qsm-wire"]),
     // Functions of bytes and keys, which name groups as the library does.
     ("qsm-identity", &[]),
+    // Time and decoding errors; its packets are of its own.
+    ("qsm-relay", &["qsm-wire"]),
     ("qsm-plan", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto", "qsm-plan"]),
     // Under the unit tests of the crates above it, and under the simulator.
@@ -113,10 +115,11 @@ const ARROWS: [(&str, &[&str]); 36] = [
 const EVERYWHERE: [&str; 1] = ["qsm-metrics"];
 
 /// Crates whose behaviour is a function of their inputs: no dependency could break that.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "qsm-metrics",
     "qsm-wire",
     "qsm-proto",
+    "qsm-relay",
     "qsm-plan",
     "qsm-gms",
     "qsm-testnet",

@@ -6,11 +6,12 @@ use tidy::{Book, Markdown, Repository, requirement_ids};
 
 /// Pages that speak of requirements by their numbers: the list, and what is written by the
 /// experiments for those who know them.
-const NUMBERED: [&str; 5] = [
+const NUMBERED: [&str; 6] = [
     "docs/reference/requirements.md",
     "docs/figures/",
     "docs/figures-groupcast/",
     "docs/figures-host/",
+    "docs/figures-relay/",
     "docs/benchmarks.md",
 ];
 /// Beginnings of blocks in languages whose examples are compiled.

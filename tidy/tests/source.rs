@@ -7,10 +7,11 @@ const LAYOUT: [&str; 2] = ["crates/qsm-wire/", "fuzz/"];
 /// Longest Rust file, lines. Longer ones hold more than one idea.
 const LINES_MAX: usize = 800;
 /// Behaviour here is a function of configuration, seed and inputs.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "crates/qsm-metrics/src/",
     "crates/qsm-wire/src/",
     "crates/qsm-proto/src/",
+    "crates/qsm-relay/src/",
     "crates/qsm-plan/src/",
     "crates/qsm-gms/src/",
     "crates/qsm-testnet/src/",
@@ -74,9 +75,10 @@ const DATA_PATH: [&str; 7] = [
     "crates/qsm/src/",
 ];
 /// Where decisions must be the same on every platform.
-const INTEGER: [&str; 4] = [
+const INTEGER: [&str; 5] = [
     "crates/qsm-metrics/src/",
     "crates/qsm-proto/src/",
+    "crates/qsm-relay/src/",
     "crates/qsm-plan/src/",
     "crates/qsm-gms/src/",
 ];

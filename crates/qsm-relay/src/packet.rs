@@ -1,0 +1,475 @@
+//! Formats of the packets between a source, its relays and its receivers (PROTOCOL.md, section 10).
+
+use qsm_wire::{DecodeError, SeqRange, mix};
+
+/// First byte of each packet: the version of these formats, told apart from that of nodes' packets
+/// by its highest bit and from QUIC's by the one below, which is not set.
+pub const VERSION: u8 = 0x81;
+/// Bytes that all packets begin with.
+pub const HEADER_BYTES: usize = 20;
+/// Bytes in front of the payload of a Data or Repair.
+pub const DATA_HEADER_BYTES: usize = HEADER_BYTES + 16;
+/// Most packets between the last one that is released and the newest one.
+pub const WINDOW_MAX: u64 = 65_536;
+/// Most ranges in one NACK.
+pub const RANGES_MAX: usize = 8;
+/// Most packets that one NACK may ask for.
+pub const NACK_MAX: u64 = 256;
+const CHECK_AT: usize = 4;
+const CHECK_END: usize = 8;
+
+/// Key of all state: the session's source and its multicast address (S1, 3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId {
+    /// The source's number.
+    pub source: u64,
+    /// The multicast address, or what stands for it.
+    pub group: u32,
+}
+
+/// Service that a packet is for: what S1's SVC field says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A packet of the source.
+    Data = 1,
+    /// A packet that is sent again.
+    Repair = 2,
+    /// Packets that are missing; from a parent: packets that a child is to repair.
+    Nack = 3,
+    /// How far a child is.
+    Ack = 4,
+    /// Somebody wants to be a child.
+    Join = 5,
+    /// It is one.
+    Joined = 6,
+    /// It is none any more.
+    Leave = 7,
+    /// How far the stream goes, when the source is silent.
+    Heartbeat = 8,
+}
+
+impl Kind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 8] = [
+        Self::Data,
+        Self::Repair,
+        Self::Nack,
+        Self::Ack,
+        Self::Join,
+        Self::Joined,
+        Self::Leave,
+        Self::Heartbeat,
+    ];
+
+    fn of(byte: u8) -> Result<Self, DecodeError> {
+        let found = Self::ALL.get(usize::from(byte).wrapping_sub(1));
+        found.copied().ok_or(DecodeError::UnknownKind)
+    }
+}
+
+/// A packet of a source, first or again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Data<'a> {
+    /// Its number, from 1.
+    pub sequence: u64,
+    /// All receivers have everything up to here, and nobody keeps it any more.
+    pub released: u64,
+    /// What the source's application has sent.
+    pub payload: &'a [u8],
+}
+
+/// Word of a child on itself and what is below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Report {
+    /// First packet that it wants; it has none before that.
+    pub first: u64,
+    /// It, and everybody below it, has everything from `first` up to here.
+    pub upto: u64,
+    /// Receivers at and below it.
+    pub receivers: u32,
+}
+
+impl Report {
+    /// The report of who has nothing to say.
+    pub const NONE: Self = Self {
+        first: 1,
+        upto: 0,
+        receivers: 0,
+    };
+}
+
+/// Numbers of missing packets, ascending.
+#[derive(Debug, Clone, Copy)]
+pub struct Missing {
+    ranges: [SeqRange; RANGES_MAX],
+    count: usize,
+}
+
+impl Missing {
+    /// One number.
+    #[must_use]
+    pub fn one(sequence: u64) -> Self {
+        Self {
+            ranges: [SeqRange::one(sequence); RANGES_MAX],
+            count: 1,
+        }
+    }
+
+    /// Adds a number behind all others; false if it is not behind them, or there is no room.
+    pub fn push(&mut self, sequence: u64) -> bool {
+        let Some(last) = self.ranges[..self.count].last().copied() else {
+            return false;
+        };
+        if sequence <= last.last() || self.packets() >= NACK_MAX {
+            return false;
+        }
+        if sequence == last.last() + 1 {
+            let grown = SeqRange::new(last.first(), sequence);
+            self.ranges[self.count - 1] = grown.unwrap_or(last);
+            return true;
+        }
+        let room = self.count < RANGES_MAX;
+        if room {
+            self.ranges[self.count] = SeqRange::one(sequence);
+            self.count += 1;
+        }
+        room
+    }
+
+    /// The ranges, ascending, one at least.
+    #[must_use]
+    pub fn ranges(&self) -> &[SeqRange] {
+        &self.ranges[..self.count]
+    }
+
+    /// The numbers, at most [`NACK_MAX`].
+    pub fn iter(&self) -> impl Iterator<Item = u64> + use<> {
+        let this = *self;
+        (0..this.count).flat_map(move |at| this.ranges[at].first()..=this.ranges[at].last())
+    }
+
+    fn packets(&self) -> u64 {
+        let counts = self.ranges().iter().map(|range| u64::from(range.count()));
+        counts.sum()
+    }
+}
+
+impl PartialEq for Missing {
+    fn eq(&self, other: &Self) -> bool {
+        self.ranges() == other.ranges()
+    }
+}
+
+impl Eq for Missing {}
+
+/// A NACK, with the ACK that it carries (S1, 3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Nack {
+    /// How far its maker is; [`Report::NONE`] from a parent.
+    pub report: Report,
+    /// What it misses, or is to repair.
+    pub missing: Missing,
+}
+
+/// Answer to a Join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joined {
+    /// First packet that the child is owed.
+    pub first: u64,
+    /// Newest packet that the parent knows of.
+    pub highest: u64,
+    /// The child was one before, and has reported.
+    pub known: bool,
+}
+
+/// How far a stream goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Number of the newest packet, 0 before the first.
+    pub highest: u64,
+    /// As in [`Data`].
+    pub released: u64,
+    /// Nothing follows.
+    pub finished: bool,
+}
+
+/// Content of a packet by its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// [`Kind::Data`]
+    Data(Data<'a>),
+    /// [`Kind::Repair`]
+    Repair(Data<'a>),
+    /// [`Kind::Nack`]
+    Nack(Nack),
+    /// [`Kind::Ack`]
+    Ack(Report),
+    /// [`Kind::Join`]
+    Join,
+    /// [`Kind::Joined`]
+    Joined(Joined),
+    /// [`Kind::Leave`]
+    Leave,
+    /// [`Kind::Heartbeat`]
+    Heartbeat(Heartbeat),
+}
+
+impl Body<'_> {
+    /// The kind of packet that this is the content of.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Data(_) => Kind::Data,
+            Self::Repair(_) => Kind::Repair,
+            Self::Nack(_) => Kind::Nack,
+            Self::Ack(_) => Kind::Ack,
+            Self::Join => Kind::Join,
+            Self::Joined(_) => Kind::Joined,
+            Self::Leave => Kind::Leave,
+            Self::Heartbeat(_) => Kind::Heartbeat,
+        }
+    }
+}
+
+/// A checked packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Session that it belongs to.
+    pub session: SessionId,
+    /// Its content.
+    pub body: Body<'a>,
+}
+
+impl<'a> Packet<'a> {
+    /// Checks all of a datagram but its payload, once. Rule R-RELAY-1.
+    ///
+    /// # Errors
+    /// The first reason found why it is none of these packets.
+    #[inline]
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let mut fields = Fields(bytes);
+        if fields.u8()? != VERSION {
+            return Err(DecodeError::UnknownVersion);
+        }
+        let kind = Kind::of(fields.u8()?)?;
+        let reserved = u16::from_le_bytes(fields.array()?);
+        let check = fields.u32()?;
+        let session = SessionId {
+            source: fields.u64()?,
+            group: fields.u32()?,
+        };
+        if reserved != 0 {
+            return Err(DecodeError::BadValue);
+        }
+        if check != checksum(kind, bytes) {
+            return Err(DecodeError::Damaged);
+        }
+        let body = fields.body(kind)?;
+        Ok(Self { session, body })
+    }
+
+    /// Writes the packet, and nothing else, into `out`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let kind = self.body.kind();
+        out.clear();
+        out.extend_from_slice(&[VERSION, kind as u8, 0, 0, 0, 0, 0, 0]);
+        put(out, self.session.source);
+        out.extend_from_slice(&self.session.group.to_le_bytes());
+        match &self.body {
+            Body::Data(data) | Body::Repair(data) => {
+                put(out, data.sequence);
+                put(out, data.released);
+                out.extend_from_slice(data.payload);
+            }
+            Body::Nack(nack) => {
+                put_report(out, &nack.report);
+                let ranges = nack.missing.ranges();
+                out.push(u8::try_from(ranges.len()).unwrap_or(u8::MAX));
+                for range in ranges {
+                    put(out, range.first());
+                    out.extend_from_slice(&range.count().to_le_bytes());
+                }
+            }
+            Body::Ack(report) => put_report(out, report),
+            Body::Join | Body::Leave => {}
+            Body::Joined(joined) => {
+                put(out, joined.first);
+                put(out, joined.highest);
+                out.push(u8::from(joined.known));
+            }
+            Body::Heartbeat(heartbeat) => {
+                put(out, heartbeat.highest);
+                put(out, heartbeat.released);
+                out.push(u8::from(heartbeat.finished));
+            }
+        }
+        let check = checksum(kind, out);
+        out[CHECK_AT..CHECK_END].copy_from_slice(&check.to_le_bytes());
+    }
+}
+
+fn put(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn put_report(out: &mut Vec<u8>, report: &Report) {
+    put(out, report.first);
+    put(out, report.upto);
+    out.extend_from_slice(&report.receivers.to_le_bytes());
+}
+
+/// The checksum of everything but itself and a payload, and of the length: its cost does not depend
+/// on the payload (R178).
+fn checksum(kind: Kind, bytes: &[u8]) -> u32 {
+    let end = match kind {
+        Kind::Data | Kind::Repair => DATA_HEADER_BYTES.min(bytes.len()),
+        _ => bytes.len(),
+    };
+    let mut sum = mix(bytes.len() as u64 + 1);
+    let mut add = |word: &[u8]| {
+        let mut padded = [0; 8];
+        padded[..word.len()].copy_from_slice(word);
+        sum = mix(sum ^ u64::from_le_bytes(padded)).wrapping_add(1);
+    };
+    add(&bytes[..CHECK_AT.min(end)]);
+    bytes
+        .get(CHECK_END..end)
+        .unwrap_or_default()
+        .chunks(8)
+        .for_each(&mut add);
+    (sum >> 32) as u32
+}
+
+/// Takes fields off the front of a slice; every step is checked.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let split = self.0.split_first_chunk::<N>();
+        let (head, tail) = split.ok_or(DecodeError::Truncated)?;
+        self.0 = tail;
+        Ok(*head)
+    }
+
+    #[inline]
+    fn u8(&mut self) -> Result<u8, DecodeError> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    #[inline]
+    fn u32(&mut self) -> Result<u32, DecodeError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    #[inline]
+    fn u64(&mut self) -> Result<u64, DecodeError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    #[inline]
+    fn body(mut self, kind: Kind) -> Result<Body<'a>, DecodeError> {
+        let body = match kind {
+            Kind::Data => return self.data().map(Body::Data),
+            Kind::Repair => return self.data().map(Body::Repair),
+            Kind::Nack => Body::Nack(self.nack()?),
+            Kind::Ack => Body::Ack(self.report()?),
+            Kind::Join => Body::Join,
+            Kind::Joined => Body::Joined(self.joined()?),
+            Kind::Leave => Body::Leave,
+            Kind::Heartbeat => Body::Heartbeat(self.heartbeat()?),
+        };
+        if self.0.is_empty() {
+            Ok(body)
+        } else {
+            Err(DecodeError::TrailingBytes)
+        }
+    }
+
+    #[inline]
+    fn data(mut self) -> Result<Data<'a>, DecodeError> {
+        let (sequence, released) = (self.u64()?, self.u64()?);
+        if sequence <= released {
+            return Err(DecodeError::BadValue);
+        }
+        within(released, sequence)?;
+        Ok(Data {
+            sequence,
+            released,
+            payload: self.0,
+        })
+    }
+
+    fn report(&mut self) -> Result<Report, DecodeError> {
+        let report = Report {
+            first: self.u64()?,
+            upto: self.u64()?,
+            receivers: self.u32()?,
+        };
+        let legal = report.first >= 1 && report.upto >= report.first - 1;
+        let legal = legal && report.upto < u64::MAX;
+        legal.then_some(report).ok_or(DecodeError::BadValue)
+    }
+
+    fn nack(&mut self) -> Result<Nack, DecodeError> {
+        let report = self.report()?;
+        let count = usize::from(self.u8()?);
+        if count == 0 || count > RANGES_MAX {
+            return Err(DecodeError::BadLength);
+        }
+        let mut missing = Missing::one(1);
+        missing.count = count;
+        let mut floor = 0;
+        for at in 0..count {
+            let (first, count) = (self.u64()?, self.u32()?);
+            let last = first.checked_add(u64::from(count)).map(|end| end - 1);
+            let range = last.and_then(|last| SeqRange::new(first, last));
+            let range = range.filter(|range| range.first() > floor);
+            let range = range.ok_or(DecodeError::BadRange)?;
+            floor = range.last();
+            missing.ranges[at] = range;
+        }
+        if missing.packets() > NACK_MAX {
+            return Err(DecodeError::BadLength);
+        }
+        Ok(Nack { report, missing })
+    }
+
+    fn joined(&mut self) -> Result<Joined, DecodeError> {
+        let (first, highest) = (self.u64()?, self.u64()?);
+        if first == 0 || highest < first - 1 {
+            return Err(DecodeError::BadValue);
+        }
+        within(first - 1, highest)?;
+        Ok(Joined {
+            first,
+            highest,
+            known: self.flag()?,
+        })
+    }
+
+    fn heartbeat(&mut self) -> Result<Heartbeat, DecodeError> {
+        let (highest, released) = (self.u64()?, self.u64()?);
+        within(released, highest)?;
+        Ok(Heartbeat {
+            highest,
+            released,
+            finished: self.flag()?,
+        })
+    }
+
+    fn flag(&mut self) -> Result<bool, DecodeError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(DecodeError::BadValue),
+        }
+    }
+}
+
+/// A number that is farther ahead than any window would make others wait for what never was.
+fn within(released: u64, highest: u64) -> Result<(), DecodeError> {
+    let ahead = highest.checked_sub(released);
+    let fine = ahead.is_some_and(|ahead| ahead <= WINDOW_MAX) && highest < u64::MAX;
+    fine.then_some(()).ok_or(DecodeError::BadValue)
+}

@@ -1,0 +1,389 @@
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use qsm_wire::Instant;
+
+use crate::outbox::Outbox;
+use crate::packet::{Body, Data, Joined, Missing, Packet, Report, SessionId, WINDOW_MAX};
+use crate::stats::ReceiverStats;
+use crate::timers::{Repetition, Timers};
+use crate::timing::Timing;
+use crate::track::{Arrival, TrackList};
+
+/// Most packets that are asked for at a time.
+const ASKED_MAX: usize = 4096;
+/// Most repairs that wait to be sent.
+const REPAIRS_MAX: usize = 4096;
+
+/// Something that a receiver's application learns, in the order of the stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// It gets everything from this packet on.
+    Joined {
+        /// The packet's number.
+        first: u64,
+    },
+    /// A packet, once, in order.
+    Delivered {
+        /// Its number.
+        sequence: u64,
+        /// What the source's application has sent.
+        payload: Arc<[u8]>,
+    },
+    /// Packets that nobody keeps any more.
+    Lost {
+        /// The first of them.
+        first: u64,
+        /// The last of them.
+        last: u64,
+    },
+    /// The source has ended the stream, and everything of it has been delivered.
+    Ended,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    /// Until a Join is answered nothing is of interest.
+    Joining(Repetition),
+    Member,
+}
+
+/// A request that is repeated until the packet comes.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    due: Instant,
+    interval: Duration,
+}
+
+/// Who receives a session by a parent, a relay or the source, and repairs for others when it is
+/// elected. Rule R-RELAY-11.
+#[derive(Debug)]
+pub struct Receiver {
+    session: SessionId,
+    timing: Timing,
+    parent: SocketAddr,
+    stage: Stage,
+    track: TrackList,
+    first: u64,
+    /// Everything up to here has been handed out.
+    delivered: u64,
+    /// Everything up to here has been taken by the application.
+    taken: u64,
+    released: u64,
+    /// The number that the stream ends with, once known.
+    end: Option<u64>,
+    ended: bool,
+    /// Packets that are not released.
+    kept: BTreeMap<u64, Arc<[u8]>>,
+    asked: BTreeMap<u64, Asked>,
+    timers: Timers<u64>,
+    asked_upto: u64,
+    ack: Repetition,
+    reported: Report,
+    outbox: Outbox,
+    repairs: VecDeque<u64>,
+    events: VecDeque<Event>,
+    stats: ReceiverStats,
+}
+
+impl Receiver {
+    /// A receiver that asks this parent to join.
+    #[must_use]
+    pub fn new(session: SessionId, timing: Timing, parent: SocketAddr, now: Instant) -> Self {
+        let mut outbox = Outbox::default();
+        outbox.push(parent, session, Body::Join);
+        Self {
+            session,
+            timing,
+            parent,
+            stage: Stage::Joining(Repetition::new(now, timing.join_retry)),
+            track: TrackList::behind(0),
+            first: 0,
+            delivered: 0,
+            taken: 0,
+            released: 0,
+            end: None,
+            ended: false,
+            kept: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            timers: Timers::default(),
+            asked_upto: 0,
+            ack: Repetition::new(now, timing.ack_min),
+            reported: Report::NONE,
+            outbox,
+            repairs: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: ReceiverStats::default(),
+        }
+    }
+
+    /// Takes a datagram.
+    pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        let Ok(packet) = Packet::decode(bytes) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        if from != self.parent || packet.session != self.session {
+            self.stats.refused += 1;
+            return;
+        }
+        match (&packet.body, self.stage) {
+            (Body::Joined(joined), Stage::Joining(_)) => self.joined(now, joined),
+            (Body::Joined(_), Stage::Member) | (_, Stage::Joining(_)) => {}
+            (Body::Data(data), Stage::Member) => {
+                self.data(now, data);
+            }
+            (Body::Repair(data), Stage::Member) => {
+                self.stats.repairs_received += 1;
+                let needed = self.data(now, data);
+                self.stats.repairs_unneeded += u64::from(!needed);
+            }
+            (Body::Heartbeat(heartbeat), Stage::Member) => {
+                if heartbeat.finished {
+                    self.end = Some(heartbeat.highest);
+                }
+                self.release(heartbeat.released);
+                self.track.extend(heartbeat.highest);
+                self.ask_for_lost(now);
+                self.deliver();
+            }
+            (Body::Nack(nack), Stage::Member) => self.elected(now, &nack.missing),
+            (Body::Ack(_) | Body::Join | Body::Leave, Stage::Member) => self.stats.refused += 1,
+        }
+    }
+
+    /// Carries out the timers that are due.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if let Stage::Joining(join) = &mut self.stage {
+            if now >= join.at {
+                join.double(now, self.timing.ack_max);
+                self.outbox.push(self.parent, self.session, Body::Join);
+            }
+            return;
+        }
+        while let Some(sequence) = self.timers.pop_due(now) {
+            let Some(asked) = self.asked.get(&sequence) else {
+                continue;
+            };
+            let interval = (asked.interval * 2).min(self.timing.retry_max);
+            self.ask(now, sequence, interval);
+        }
+        self.ask_for_lost(now);
+        if now >= self.ack.at {
+            self.acknowledge(now);
+        }
+    }
+
+    /// When [`Receiver::handle_timeout`] is to be called next.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        if let Stage::Joining(join) = &self.stage {
+            return Some(join.at);
+        }
+        let request = self.timers.next();
+        Some(request.map_or(self.ack.at, |request| request.min(self.ack.at)))
+    }
+
+    /// Writes the next packet into `out`, and says who gets it.
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
+        if let Some(letter) = self.outbox.pop() {
+            letter.packet.encode(out);
+            return Some(letter.to);
+        }
+        while let Some(sequence) = self.repairs.pop_front() {
+            let Some(payload) = self.kept.get(&sequence) else {
+                continue;
+            };
+            self.stats.repairs_sent += 1;
+            let body = Body::Repair(Data {
+                sequence,
+                released: self.released.min(sequence - 1),
+                payload,
+            });
+            let session = self.session;
+            Packet { session, body }.encode(out);
+            return Some(self.parent);
+        }
+        None
+    }
+
+    /// The next event. Only what has been taken is acknowledged, so an application that is slow
+    /// holds up the source, and events are no more than the source's window.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front()?;
+        match event {
+            Event::Delivered { sequence: upto, .. } | Event::Lost { last: upto, .. } => {
+                self.taken = upto;
+                self.ack.hasten(self.timing.ack_min);
+            }
+            Event::Joined { .. } | Event::Ended => {}
+        }
+        Some(event)
+    }
+
+    /// Tells the parent that nothing is wanted any more.
+    pub fn leave(&mut self) {
+        self.outbox.push(self.parent, self.session, Body::Leave);
+    }
+
+    /// Packets that it keeps to repair with: those that are not released, as far as it knows.
+    #[must_use]
+    pub fn kept_packets(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Account since it was made.
+    #[must_use]
+    pub fn stats(&self) -> ReceiverStats {
+        ReceiverStats {
+            limited: self.stats.limited + self.outbox.overflowed(),
+            ..self.stats
+        }
+    }
+
+    fn joined(&mut self, now: Instant, joined: &Joined) {
+        self.stage = Stage::Member;
+        self.first = joined.first;
+        self.delivered = joined.first - 1;
+        (self.taken, self.asked_upto) = (self.delivered, self.delivered);
+        self.track = TrackList::behind(self.delivered);
+        self.events.push_back(Event::Joined {
+            first: joined.first,
+        });
+        self.track.extend(joined.highest);
+        self.ask_for_lost(now);
+        self.acknowledge(now);
+    }
+
+    /// Takes a packet, first or again; false if it was here, or is not wanted.
+    fn data(&mut self, now: Instant, data: &Data<'_>) -> bool {
+        self.release(data.released);
+        let arrival = self.track.record(data.sequence);
+        let needed = arrival != Arrival::Duplicate;
+        if needed {
+            self.kept.insert(data.sequence, data.payload.into());
+            if let Some(asked) = self.asked.remove(&data.sequence) {
+                self.timers.cancel(asked.due, data.sequence);
+            }
+        } else {
+            self.stats.duplicates += 1;
+        }
+        if !matches!(arrival, Arrival::Next | Arrival::Duplicate) {
+            self.ask_for_lost(now);
+        }
+        self.deliver();
+        needed
+    }
+
+    /// It is to repair. What it lacks itself it says by a NACK of its own.
+    fn elected(&mut self, now: Instant, missing: &Missing) {
+        for sequence in missing.iter() {
+            if self.kept.contains_key(&sequence) {
+                if self.repairs.len() < REPAIRS_MAX {
+                    self.repairs.push_back(sequence);
+                } else {
+                    self.stats.limited += 1;
+                }
+            } else if sequence > self.track.last_ordered()
+                && sequence <= self.released.saturating_add(WINDOW_MAX)
+            {
+                self.track.extend(sequence);
+                self.ask(now, sequence, self.retry());
+            }
+        }
+        self.ask_for_lost(now);
+    }
+
+    /// Nobody keeps these any more, so nobody can repair them.
+    fn release(&mut self, upto: u64) {
+        if upto <= self.released {
+            return;
+        }
+        self.released = upto;
+        self.track.release(upto);
+        self.deliver();
+        self.kept = self.kept.split_off(&(upto + 1));
+        let rest = self.asked.split_off(&(upto + 1));
+        for (sequence, asked) in core::mem::replace(&mut self.asked, rest) {
+            self.timers.cancel(asked.due, sequence);
+        }
+    }
+
+    /// Hands out what is in order, and tells what will not come.
+    fn deliver(&mut self) {
+        while self.delivered < self.track.last_ordered() {
+            let sequence = self.delivered + 1;
+            if let Some(payload) = self.kept.get(&sequence) {
+                let payload = Arc::clone(payload);
+                self.stats.delivered += 1;
+                self.events
+                    .push_back(Event::Delivered { sequence, payload });
+                self.delivered = sequence;
+                continue;
+            }
+            let next = self.kept.range(sequence..).next();
+            let end = self.track.last_ordered();
+            let last = next.map_or(end, |(next, _)| end.min(next - 1));
+            self.stats.lost += last + 1 - sequence;
+            let first = sequence;
+            self.events.push_back(Event::Lost { first, last });
+            self.delivered = last;
+        }
+        if self.end == Some(self.delivered) && !self.ended {
+            self.ended = true;
+            self.events.push_back(Event::Ended);
+        }
+    }
+
+    fn ask_for_lost(&mut self, now: Instant) {
+        while self.asked.len() < ASKED_MAX
+            && let Some(sequence) = self.track.next_lost(self.asked_upto)
+        {
+            self.asked_upto = sequence;
+            if !self.asked.contains_key(&sequence) {
+                self.ask(now, sequence, self.retry());
+            }
+        }
+    }
+
+    fn ask(&mut self, now: Instant, sequence: u64, interval: Duration) {
+        let due = now.after(interval);
+        if let Some(before) = self.asked.insert(sequence, Asked { due, interval }) {
+            self.timers.cancel(before.due, sequence);
+        }
+        self.timers.set(due, sequence);
+        self.stats.nacked += 1;
+        self.reported = self.report();
+        self.ack.at = now.after(self.ack.interval);
+        self.outbox
+            .ask(self.parent, self.session, self.reported, sequence);
+    }
+
+    /// A parent that elects a replier takes its delay and the replier's round trip besides.
+    fn retry(&self) -> Duration {
+        self.timing.upstream_retry * 2 + self.timing.delay_to_decide
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            first: self.first,
+            upto: self.taken,
+            receivers: 1,
+        }
+    }
+
+    fn acknowledge(&mut self, now: Instant) {
+        let report = self.report();
+        let interval = if report == self.reported {
+            self.timing.doubled(self.ack.interval)
+        } else {
+            self.timing.ack_min
+        };
+        self.ack = Repetition::new(now, interval);
+        self.reported = report;
+        self.outbox
+            .push(self.parent, self.session, Body::Ack(report));
+    }
+}

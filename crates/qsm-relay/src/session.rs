@@ -1,0 +1,405 @@
+//! A relay's soft state of one session, and the services that keep it.
+
+use core::net::SocketAddr;
+
+use qsm_wire::Instant;
+
+use crate::children::Children;
+use crate::context::{Context, Due};
+use crate::nack::{Asked, Nacks, Waiting};
+use crate::packet::{Body, Data, Heartbeat, Joined, Missing, Nack, Report};
+use crate::timers::Repetition;
+use crate::timing::Timing;
+use crate::track::{Arrival, TrackList};
+
+/// State of a session that nothing is asked for; the rest is allocated for what is missing.
+#[derive(Debug)]
+pub(crate) struct Session {
+    track: Option<TrackList>,
+    children: Children,
+    nacks: Nacks,
+    /// Missing packets up to here have a NACK state, or had one.
+    asked_upto: u64,
+    /// The Join that is repeated until it is answered.
+    joining: Option<Repetition>,
+    ack: Repetition,
+    reported: Report,
+    /// Until then children may be alive that this relay does not know of yet.
+    quiet_until: Instant,
+    heard: Instant,
+    tick: Instant,
+}
+
+impl Session {
+    /// A session that nobody has joined yet.
+    pub(crate) fn new(now: Instant, timing: &Timing) -> Self {
+        Self {
+            track: None,
+            children: Children::default(),
+            nacks: Nacks::default(),
+            asked_upto: 0,
+            joining: Some(Repetition::new(now, timing.join_retry)),
+            ack: Repetition::new(now, timing.ack_min),
+            reported: Report::NONE,
+            quiet_until: now,
+            heard: now,
+            tick: Instant::NEVER,
+        }
+    }
+
+    pub(crate) fn children(&self) -> &Children {
+        &self.children
+    }
+
+    pub(crate) fn track(&self) -> Option<&TrackList> {
+        self.track.as_ref()
+    }
+
+    /// Packets whose NACK state lives.
+    pub(crate) fn nack_states(&self) -> usize {
+        self.nacks.count()
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        let track = self.track.as_ref().map_or(0, TrackList::allocated_bytes);
+        self.children.allocated_bytes() + track
+    }
+
+    /// The data service: notes the packet, asks for what is missing before it, and passes it on.
+    /// Rules R-RELAY-4, R-RELAY-5.
+    pub(crate) fn data(&mut self, cx: &mut Context<'_>, data: &Data<'_>) -> Waiting {
+        let arrival = self.note(data.sequence, data.released);
+        self.nacks.give_up(cx, data.released);
+        let members = self.children.members();
+        let all = match arrival {
+            Arrival::Duplicate => {
+                cx.stats.data_duplicates += 1;
+                return Waiting::default();
+            }
+            Arrival::Next => Waiting {
+                children: members,
+                parent: false,
+            },
+            Arrival::Gap(gap) => {
+                cx.stats.losses_detected += u64::from(gap.count());
+                self.ask_for_lost(cx);
+                Waiting {
+                    children: members,
+                    parent: false,
+                }
+            }
+            Arrival::Filled => Waiting {
+                parent: false,
+                ..self.nacks.serve_all(cx, data.sequence, members)
+            },
+        };
+        cx.stats.data_forwarded += 1;
+        all
+    }
+
+    /// The end of the stream as its source tells it, which may show losses that no packet shows.
+    pub(crate) fn heartbeat(&mut self, cx: &mut Context<'_>, heartbeat: &Heartbeat) -> Waiting {
+        let track = self
+            .track
+            .get_or_insert_with(|| TrackList::behind(heartbeat.highest));
+        track.release(heartbeat.released);
+        if let Some(gap) = track.extend(heartbeat.highest) {
+            cx.stats.losses_detected += u64::from(gap.count());
+        }
+        self.nacks.give_up(cx, heartbeat.released);
+        self.ask_for_lost(cx);
+        Waiting {
+            children: self.children.members(),
+            parent: false,
+        }
+    }
+
+    /// The repair service: subcasts to those alone that have asked; to all children if this relay
+    /// lacked the packet, since none of them can have got it. Rule R-RELAY-8.
+    pub(crate) fn repair(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &Data<'_>,
+        from: Option<usize>,
+    ) -> Waiting {
+        // What no packet of the parent's has shown is not believed of a child.
+        let lacks = |track: &TrackList| {
+            let newest = from.is_none() && data.sequence > track.last_received();
+            newest || track.is_lost(data.sequence)
+        };
+        let lacked = self.track.as_ref().is_some_and(lacks);
+        let mut waiting = if lacked {
+            // A child's word does not release anything.
+            let released = if from.is_some() { 0 } else { data.released };
+            self.note(data.sequence, released);
+            self.ask_for_lost(cx);
+            let members = self.children.members();
+            self.nacks.serve_all(cx, data.sequence, members)
+        } else {
+            self.nacks.serve(cx, data.sequence)
+        };
+        match from {
+            Some(place) => waiting.children.remove(place),
+            None => waiting.parent = false,
+        }
+        let copies = waiting.children.len() as u64 + u64::from(waiting.parent);
+        cx.stats.repair_copies += copies;
+        if copies == 0 {
+            cx.stats.repairs_unneeded += 1;
+        } else {
+            cx.stats.repairs_forwarded += 1;
+        }
+        waiting
+    }
+
+    /// The NACK service, for a child. Rule R-RELAY-6.
+    pub(crate) fn nack(&mut self, cx: &mut Context<'_>, place: usize, missing: &Missing) {
+        for sequence in missing.iter() {
+            cx.stats.nacks_received += 1;
+            let lost = self.lacks(sequence);
+            self.nacks
+                .missed_by(cx, &self.children, place, sequence, lost);
+        }
+        self.send_asks(cx);
+    }
+
+    /// The parent has elected this relay.
+    pub(crate) fn asked(&mut self, cx: &mut Context<'_>, nack: &Nack) {
+        for sequence in nack.missing.iter() {
+            let lost = self.lacks(sequence);
+            self.nacks
+                .wanted_by_parent(cx, &self.children, sequence, lost);
+        }
+        self.send_asks(cx);
+    }
+
+    /// Somebody wants to be a child; it is told so as soon as this relay is one itself. Rule
+    /// R-RELAY-2.
+    pub(crate) fn join(&mut self, cx: &mut Context<'_>, place: usize) {
+        if self.children.owed(place).is_none() {
+            match &self.track {
+                Some(track) if self.joining.is_none() => {
+                    let first = track.last_received() + 1;
+                    self.children.owe(place, first);
+                }
+                _ => return,
+            }
+        }
+        self.welcome(cx, place);
+    }
+
+    /// The place of who has sent something that children send, as a child from now on. The first
+    /// one makes this relay join, too.
+    pub(crate) fn admit(&mut self, cx: &mut Context<'_>, from: SocketAddr) -> Option<usize> {
+        let before = self.children.members();
+        let Some(place) = self.children.admit(from, cx.now) else {
+            cx.stats.limited += 1;
+            return None;
+        };
+        self.heard = cx.now;
+        if !before.contains(place) {
+            cx.stats.children_joined += 1;
+            if before.is_empty() && self.joining.is_some() {
+                self.joining = Some(Repetition::new(cx.now, cx.timing.join_retry));
+                cx.outbox.push(cx.parent, cx.id, Body::Join);
+            }
+            self.schedule(cx);
+        }
+        Some(place)
+    }
+
+    /// Takes a child's report: the ACK of a packet of its own, or of a NACK. Rule R-RELAY-9.
+    pub(crate) fn report(&mut self, cx: &mut Context<'_>, place: usize, report: &Report) {
+        self.heard = cx.now;
+        let news = self.children.report(place, report, cx.now);
+        if news && self.ack.interval > cx.timing.ack_min {
+            self.ack.hasten(cx.timing.ack_min);
+            self.schedule(cx);
+        }
+    }
+
+    pub(crate) fn leave(&mut self, cx: &mut Context<'_>, place: usize) {
+        self.children.remove(place);
+        self.nacks.forget_child(&self.children, place);
+        self.leave_if_alone(cx);
+    }
+
+    /// The parent's answer. What is owed to this relay is owed to those who have waited for it.
+    pub(crate) fn joined(&mut self, cx: &mut Context<'_>, joined: &Joined) {
+        if self.joining.take().is_none() {
+            return;
+        }
+        if self.track.is_none() {
+            self.track = Some(TrackList::behind(joined.highest));
+            self.asked_upto = joined.highest;
+        }
+        if joined.known {
+            self.quiet_until = cx.now.after(cx.timing.child_lifetime);
+        }
+        for place in self.children.untold().iter() {
+            self.children.owe(place, joined.first);
+            self.welcome(cx, place);
+        }
+        self.schedule(cx);
+    }
+
+    /// A packet's NACK state is due.
+    pub(crate) fn nack_due(&mut self, cx: &mut Context<'_>, sequence: u64) {
+        self.nacks.due(cx, &self.children, sequence);
+        self.ask_for_lost(cx);
+    }
+
+    /// Joins, reports and looks who is silent; false if the session is over.
+    pub(crate) fn tick(&mut self, cx: &mut Context<'_>) -> bool {
+        self.tick = Instant::NEVER;
+        let silent = self.children.expire(cx.now, cx.timing.child_lifetime);
+        for place in silent.iter() {
+            cx.stats.children_lost += 1;
+            self.nacks.forget_child(&self.children, place);
+        }
+        if !silent.is_empty() {
+            self.leave_if_alone(cx);
+        }
+        if self.children.is_empty() && cx.now >= self.heard.after(cx.timing.session_lifetime) {
+            self.nacks.clear(cx);
+            return false;
+        }
+        if let Some(join) = &mut self.joining
+            && cx.now >= join.at
+            && !self.children.is_empty()
+        {
+            join.double(cx.now, cx.timing.ack_max);
+            cx.outbox.push(cx.parent, cx.id, Body::Join);
+        }
+        if self.acknowledges() && cx.now >= self.ack.at {
+            self.acknowledge(cx);
+        }
+        self.schedule(cx);
+        true
+    }
+
+    fn acknowledges(&self) -> bool {
+        self.joining.is_none() && !self.children.is_empty()
+    }
+
+    fn acknowledge(&mut self, cx: &mut Context<'_>) {
+        let report = self.own_report(cx.now);
+        let interval = if report == self.reported {
+            cx.timing.doubled(self.ack.interval)
+        } else {
+            cx.timing.ack_min
+        };
+        self.ack = Repetition::new(cx.now, interval);
+        self.reported = report;
+        cx.outbox.push(cx.parent, cx.id, Body::Ack(report));
+    }
+
+    /// What everybody below has. A relay that has begun anew says nothing as long as children may
+    /// live that have not told it of themselves. Rules R-RELAY-3, R-RELAY-9.
+    fn own_report(&self, now: Instant) -> Report {
+        let quiet = now < self.quiet_until || !self.children.untold().is_empty();
+        let known = self.children.first_min().zip(self.children.upto_min());
+        match known {
+            Some((first, upto)) if self.joining.is_none() && !quiet => Report {
+                first,
+                upto: upto.max(first.saturating_sub(1)),
+                receivers: self.children.receivers(),
+            },
+            _ => Report::NONE,
+        }
+    }
+
+    fn lacks(&self, sequence: u64) -> bool {
+        let lacks = |track: &TrackList| sequence > track.last_received() || track.is_lost(sequence);
+        self.track.as_ref().is_none_or(lacks)
+    }
+
+    #[inline]
+    fn note(&mut self, sequence: u64, released: u64) -> Arrival {
+        let track = match &mut self.track {
+            Some(track) => track,
+            None => {
+                self.asked_upto = sequence - 1;
+                self.track.insert(TrackList::behind(sequence - 1))
+            }
+        };
+        track.release(released);
+        track.record(sequence)
+    }
+
+    /// Asks for missing packets that have not been asked for, as far as there is room.
+    fn ask_for_lost(&mut self, cx: &mut Context<'_>) {
+        while let Some(track) = &self.track
+            && let Some(sequence) = track.next_lost(self.asked_upto)
+            && !self.nacks.is_full()
+        {
+            self.asked_upto = sequence;
+            if !self.nacks.has(sequence) {
+                self.nacks.found_missing(cx, sequence);
+            }
+        }
+        self.send_asks(cx);
+    }
+
+    /// Sends the NACKs that are due. Those to the parent carry this relay's ACK.
+    fn send_asks(&mut self, cx: &mut Context<'_>) {
+        let mut asks = self.nacks.take_asks();
+        asks.sort_unstable();
+        let mut report = None;
+        for ask in &asks {
+            match ask.whom {
+                Asked::Parent => {
+                    let report = *report.get_or_insert_with(|| self.own_report(cx.now));
+                    cx.outbox.ask(cx.parent, cx.id, report, ask.sequence);
+                }
+                Asked::Child(place) => {
+                    if let Some(address) = self.children.address(place) {
+                        cx.outbox.ask(address, cx.id, Report::NONE, ask.sequence);
+                    }
+                }
+            }
+        }
+        if let Some(report) = report {
+            self.reported = report;
+            self.ack.at = cx.now.after(self.ack.interval);
+        }
+        self.nacks.reuse(asks);
+    }
+
+    fn welcome(&self, cx: &mut Context<'_>, place: usize) {
+        let highest = self.track.as_ref().map_or(0, TrackList::last_received);
+        if let (Some(first), Some(address)) =
+            (self.children.owed(place), self.children.address(place))
+        {
+            let joined = Joined {
+                first,
+                highest: highest.max(first - 1),
+                known: self.children.is_known(place),
+            };
+            cx.outbox.push(address, cx.id, Body::Joined(joined));
+        }
+    }
+
+    /// Without children there is nothing to receive for.
+    fn leave_if_alone(&mut self, cx: &mut Context<'_>) {
+        if self.children.is_empty() && self.joining.is_none() {
+            cx.outbox.push(cx.parent, cx.id, Body::Leave);
+            self.joining = Some(Repetition::new(cx.now, cx.timing.join_retry));
+            self.track = None;
+            self.nacks.clear(cx);
+        }
+    }
+
+    fn schedule(&mut self, cx: &mut Context<'_>) {
+        let at = match &self.joining {
+            _ if self.children.is_empty() => self.heard.after(cx.timing.session_lifetime),
+            Some(join) => join.at,
+            None => self.ack.at,
+        };
+        if at != self.tick {
+            cx.cancel_timer(self.tick, Due::Tick);
+            self.tick = at;
+            cx.set_timer(at, Due::Tick);
+        }
+    }
+}

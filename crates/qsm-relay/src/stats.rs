@@ -1,0 +1,94 @@
+qsm_metrics::metrics! {
+    /// Account of a relay since it was made.
+    #[derive(Copy)]
+    pub struct RelayStats of "relay" {
+        /// Data packets passed on to children.
+        data_forwarded: counter(packets),
+        /// Data packets that had come before.
+        data_duplicates: counter(packets),
+        /// Packets found missing here, by a gap or a heartbeat.
+        losses_detected: counter(packets),
+        /// Packets asked for upstream, repetitions included.
+        nacked_upstream: counter(packets),
+        /// Of these, repetitions.
+        nacked_again: counter(packets),
+        /// Packets that children have asked for.
+        nacks_received: counter(packets),
+        /// Of these, ones that made no NACK go on: it was under way already, or the repair was.
+        nacks_suppressed: counter(packets),
+        /// Packets that were asked of a child.
+        repliers_elected: counter(packets),
+        /// Repliers that kept silent, or lacked the packet themselves.
+        repliers_failed: counter(packets),
+        /// Repairs passed on.
+        repairs_forwarded: counter(packets),
+        /// Copies of them, one for each link.
+        repair_copies: counter(packets),
+        /// Repairs that nobody waited for.
+        repairs_unneeded: counter(packets),
+        /// Children that have come.
+        children_joined: counter(children),
+        /// Children that have been silent for too long.
+        children_lost: counter(children),
+        /// Sessions of which nothing was left to know.
+        sessions_ended: counter(sessions),
+        /// Datagrams that are no packets of these formats, or damaged.
+        malformed: counter(packets),
+        /// Packets from somebody who may not send them, or of unknown sessions.
+        refused: counter(packets),
+        /// Children, sessions, packets asked for or packets to send beyond their limits.
+        limited: counter(packets),
+    }
+}
+
+qsm_metrics::metrics! {
+    /// Account of a receiver since it was made.
+    #[derive(Copy)]
+    pub struct ReceiverStats of "relay_receiver" {
+        /// Packets handed to the application.
+        delivered: counter(packets),
+        /// Packets that it will not get: released before it had them.
+        lost: counter(packets),
+        /// Packets that it had already.
+        duplicates: counter(packets),
+        /// Repairs that came, needed or not.
+        repairs_received: counter(packets),
+        /// Of these, ones of packets that it had.
+        repairs_unneeded: counter(packets),
+        /// Packets asked for, repetitions included.
+        nacked: counter(packets),
+        /// Packets repaired for others.
+        repairs_sent: counter(packets),
+        /// Datagrams that are no packets of these formats, or damaged.
+        malformed: counter(packets),
+        /// Packets of other sessions, or not from its parent.
+        refused: counter(packets),
+        /// Packets to send beyond their limits.
+        limited: counter(packets),
+    }
+}
+
+qsm_metrics::metrics! {
+    /// Account of a source since it was made.
+    #[derive(Copy)]
+    pub struct SourceStats of "relay_source" {
+        /// Packets sent for the first time.
+        sent: counter(packets),
+        /// Packets that children have asked for.
+        nacks_received: counter(packets),
+        /// Of these, ones whose repair was under way.
+        nacks_suppressed: counter(packets),
+        /// Packets sent again.
+        repairs_sent: counter(packets),
+        /// Packets that were asked for after they had been released.
+        released_before: counter(packets),
+        /// Children that have been silent for too long.
+        children_lost: counter(children),
+        /// Datagrams that are no packets of these formats, or damaged.
+        malformed: counter(packets),
+        /// Packets of other sessions, or of a kind that no child sends.
+        refused: counter(packets),
+        /// Children or packets to send beyond their limits.
+        limited: counter(packets),
+    }
+}

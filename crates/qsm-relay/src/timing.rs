@@ -1,0 +1,61 @@
+use core::time::Duration;
+
+/// Intervals of a source, relay or receiver. S1 prints which timers there are, and of their lengths
+/// only that the delay to decide is the time to the farthest receiver at least (4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// S1's DTD: from the first NACK for a packet to the choice of who repairs it. Rule R-RELAY-6.
+    pub delay_to_decide: Duration,
+    /// Time that an elected replier has to repair before another one is asked. A relay that is
+    /// elected has to elect in its turn.
+    pub replier_wait: Duration,
+    /// Time in which a child that has just been repaired does not get the same packet again.
+    pub served_hold: Duration,
+    /// Time after which a parent that has not repaired is asked again; then it doubles. Rule R-RELAY-5.
+    pub upstream_retry: Duration,
+    /// Longest time between two NACKs for the same packet.
+    pub retry_max: Duration,
+    /// Life of a packet's NACK state after the last NACK for it.
+    pub nack_lifetime: Duration,
+    /// Time between ACKs while something changes; while nothing does it doubles up to `ack_max`.
+    pub ack_min: Duration,
+    /// Longest time between two ACKs.
+    pub ack_max: Duration,
+    /// Silence after which a child is gone. Rule R-RELAY-3.
+    pub child_lifetime: Duration,
+    /// Silence after which a relay forgets a session without children.
+    pub session_lifetime: Duration,
+    /// Time after which an unanswered Join is repeated; then it doubles up to `ack_max`.
+    pub join_retry: Duration,
+    /// First silence of a source that is broken by a heartbeat; then it doubles up to `ack_max`.
+    pub heartbeat_min: Duration,
+}
+
+impl Timing {
+    /// Intervals for these round trips: to the farthest child, and to the parent.
+    #[must_use]
+    pub fn new(children: Duration, parent: Duration) -> Self {
+        let at_least = |least: Duration, other: Duration| least.max(other);
+        let ms = Duration::from_millis;
+        let upstream_retry = at_least(ms(1), parent * 3 / 2);
+        Self {
+            delay_to_decide: at_least(Duration::from_micros(200), children),
+            replier_wait: at_least(ms(1), children * 4),
+            served_hold: at_least(ms(1), children * 3 / 2),
+            upstream_retry,
+            retry_max: at_least(ms(500), upstream_retry * 8),
+            nack_lifetime: at_least(ms(2000), upstream_retry * 16),
+            ack_min: at_least(ms(10), parent / 4),
+            ack_max: ms(1000),
+            child_lifetime: ms(5000),
+            session_lifetime: ms(30_000),
+            join_retry: at_least(ms(100), parent * 2),
+            heartbeat_min: ms(2),
+        }
+    }
+
+    /// An interval after this one, within [`Timing::ack_max`].
+    pub(crate) fn doubled(&self, interval: Duration) -> Duration {
+        (interval * 2).min(self.ack_max)
+    }
+}

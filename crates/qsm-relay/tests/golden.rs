@@ -1,0 +1,187 @@
+//! Byte-exact packets, so that the format cannot change by accident (R-RELAY-1). Fields are written
+//! out in the order of the drawings in PROTOCOL.md, section 10.
+
+use qsm_relay::{
+    Body, Data, Heartbeat, Joined, Missing, NACK_MAX, Nack, Packet, Report, SessionId, VERSION,
+    WINDOW_MAX,
+};
+use qsm_wire::DecodeError;
+
+const SESSION: SessionId = SessionId {
+    source: 0x1122_3344_5566_7788,
+    group: 0xefc0_0001,
+};
+/// Source and group of [`SESSION`].
+const SESSION_BYTES: &str = "8877665544332211 0100c0ef";
+
+fn bytes_of(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b' ').collect();
+    let pairs = digits.chunks(2);
+    let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    pairs.map(byte).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[track_caller]
+fn assert_packet(body: Body<'_>, kind: &str, check: &str, fields: &str) {
+    let packet = Packet {
+        session: SESSION,
+        body,
+    };
+    let mut bytes = Vec::new();
+    packet.encode(&mut bytes);
+    let expected = bytes_of(&format!("81 {kind} 0000 {check} {SESSION_BYTES} {fields}"));
+    assert_eq!(hex(&bytes), hex(&expected));
+    assert_eq!(Packet::decode(&expected), Ok(packet));
+}
+
+#[test]
+fn data_and_repair() {
+    let data = Data {
+        sequence: 0x0203,
+        released: 0x0105,
+        payload: b"abc",
+    };
+    let fields = "0302000000000000 0501000000000000 616263";
+    assert_packet(Body::Data(data), "01", "8c5e557c", fields);
+    assert_packet(Body::Repair(data), "02", "4087530c", fields);
+}
+
+#[test]
+fn nack_and_ack() {
+    let report = Report {
+        first: 5,
+        upto: 0x1234,
+        receivers: 50,
+    };
+    let fields = "0500000000000000 3412000000000000 32000000";
+    let mut missing = Missing::one(0x1236);
+    assert!(missing.push(0x1237) && missing.push(0x1240));
+    let nack = Nack { report, missing };
+    let ranges = "02 3612000000000000 02000000 4012000000000000 01000000";
+    let all = format!("{fields} {ranges}");
+    assert_packet(Body::Nack(nack), "03", "dfde9ec5", &all);
+    assert_packet(Body::Ack(report), "04", "80327486", fields);
+}
+
+#[test]
+fn join_joined_and_leave() {
+    assert_packet(Body::Join, "05", "78679a48", "");
+    let joined = Joined {
+        first: 7,
+        highest: 9,
+        known: true,
+    };
+    let fields = "0700000000000000 0900000000000000 01";
+    assert_packet(Body::Joined(joined), "06", "6747b5df", fields);
+    assert_packet(Body::Leave, "07", "21693b75", "");
+}
+
+#[test]
+fn heartbeat() {
+    let heartbeat = Heartbeat {
+        highest: 9,
+        released: 4,
+        finished: true,
+    };
+    let fields = "0900000000000000 0400000000000000 01";
+    assert_packet(Body::Heartbeat(heartbeat), "08", "cd5d0c93", fields);
+}
+
+/// The reason why these fields are no packet, whatever the checksum.
+#[track_caller]
+fn assert_refused(body: Body<'_>, reason: DecodeError) {
+    let mut bytes = Vec::new();
+    let session = SESSION;
+    Packet { session, body }.encode(&mut bytes);
+    assert_eq!(Packet::decode(&bytes), Err(reason), "{body:?}");
+}
+
+#[test]
+fn fields_out_of_bounds_are_refused() {
+    let data = |sequence, released| Data {
+        sequence,
+        released,
+        payload: &[],
+    };
+    let heartbeat = |highest, released| Heartbeat {
+        highest,
+        released,
+        finished: false,
+    };
+    let report = |first, upto| Report {
+        first,
+        upto,
+        receivers: 1,
+    };
+    for refused in [
+        Body::Data(data(0, 0)),
+        Body::Data(data(5, 5)),
+        Body::Repair(data(WINDOW_MAX + 2, 1)),
+        Body::Data(data(u64::MAX, u64::MAX - 1)),
+        Body::Heartbeat(heartbeat(4, 5)),
+        Body::Heartbeat(heartbeat(WINDOW_MAX + 1, 0)),
+        Body::Ack(report(0, 0)),
+        Body::Ack(report(9, 7)),
+        Body::Ack(report(1, u64::MAX)),
+    ] {
+        assert_refused(refused, DecodeError::BadValue);
+    }
+    for legal in [
+        Body::Data(data(WINDOW_MAX + 1, 1)),
+        Body::Heartbeat(heartbeat(0, 0)),
+        Body::Ack(report(9, 8)),
+    ] {
+        let mut bytes = Vec::new();
+        let session = SESSION;
+        Packet {
+            session,
+            body: legal,
+        }
+        .encode(&mut bytes);
+        assert!(Packet::decode(&bytes).is_ok(), "{legal:?}");
+    }
+}
+
+#[test]
+fn a_nack_holds_as_much_as_its_limits_say() {
+    let mut run = Missing::one(10);
+    assert!((11..10 + NACK_MAX).all(|sequence| run.push(sequence)));
+    assert!(!run.push(10 + NACK_MAX), "too many packets");
+    assert!(!run.push(5), "not ascending");
+    let mut ranges = Missing::one(1);
+    assert!((1..8).all(|step| ranges.push(1 + 2 * step)));
+    assert!(!ranges.push(100), "too many ranges");
+    assert_eq!(
+        ranges.iter().collect::<Vec<_>>(),
+        [1, 3, 5, 7, 9, 11, 13, 15]
+    );
+}
+
+#[test]
+fn other_versions_and_kinds_are_refused() {
+    let mut bytes = Vec::new();
+    let session = SESSION;
+    Packet {
+        session,
+        body: Body::Join,
+    }
+    .encode(&mut bytes);
+    let changed = |at: usize, value: u8| {
+        let mut changed = bytes.clone();
+        changed[at] = value;
+        Packet::decode(&changed).map(|_| ()).unwrap_err()
+    };
+    assert_eq!(changed(0, 11), DecodeError::UnknownVersion);
+    assert_eq!(changed(1, 0), DecodeError::UnknownKind);
+    assert_eq!(changed(1, 9), DecodeError::UnknownKind);
+    assert_eq!(changed(2, 1), DecodeError::BadValue);
+    assert_eq!(changed(1, 7), DecodeError::Damaged);
+    assert_eq!(changed(9, 0), DecodeError::Damaged);
+    assert_eq!(Packet::decode(&[]), Err(DecodeError::Truncated));
+    // Neither a node's packet nor QUIC's.
+    assert_eq!(VERSION & 0xc0, 0x80);
+}

@@ -1,0 +1,242 @@
+//! Who belongs to a session, what is acknowledged, and what happens to those who fail.
+
+mod support;
+
+use qsm_relay::{Kind, SendError};
+use support::{Link, Net, SESSION, SOURCE, ms};
+
+/// R-RELAY-2: the numbers of receivers add up on their way to the source.
+#[test]
+fn the_session_protocol_counts_receivers_at_all_levels() {
+    let mut net = Net::new(1, Link::clean(2), 64);
+    let upper = net.relay(SOURCE);
+    let lower = net.relay(upper);
+    net.receivers_below(upper, 3);
+    net.receivers_below(lower, 4);
+    net.receiver(SOURCE);
+    net.settle(8);
+    assert_eq!(net.relay_at(upper).receivers(SESSION), 7);
+    assert_eq!(net.relay_at(lower).receivers(SESSION), 4);
+}
+
+/// R-RELAY-9: without losses ACKs alone tell the source what it may free.
+#[test]
+fn the_source_frees_what_all_receivers_have_without_a_nack() {
+    let mut net = Net::new(1, Link::clean(2), 64);
+    let relay = net.relay(SOURCE);
+    let receivers = net.receivers_below(relay, 10);
+    net.settle(10);
+    net.stream(30, ms(1));
+    // Two hops, and an interval of ACKs at each.
+    net.run(net.timing().ack_min * 2 + ms(10));
+    assert_eq!(net.source().released(), 30);
+    assert_eq!(net.count_to(relay, Kind::Nack), 0);
+    // The next packet tells receivers that they need not keep the others.
+    net.stream(1, ms(10));
+    for receiver in &receivers {
+        assert_eq!(net.receiver_at(*receiver).kept_packets(), 1);
+    }
+    net.assert_complete(&receivers, 31);
+}
+
+/// S1: ACKs are piggybacked by NACKs, and sent on their own in the absence of these.
+#[test]
+fn a_nack_carries_an_ack_and_takes_its_place() {
+    let mut net = Net::new(1, Link::clean(2), 4096);
+    let relay = net.relay(SOURCE);
+    let receivers = net.receivers_below(relay, 2);
+    net.settle(2);
+    // Each fifth packet is lost: there is a NACK every 5 ms, more often than ACKs are due.
+    for lost in 0..40 {
+        net.lose(relay, receivers[0], Kind::Data, 5 * lost + 1);
+    }
+    net.run(ms(2000));
+    let before = net.count_to(relay, Kind::Ack);
+    net.stream(200, ms(1));
+    let acks = net.count_to(relay, Kind::Ack) - before;
+    let nacks = net.count_to(relay, Kind::Nack);
+    assert!(nacks >= 40, "{nacks} NACKs");
+    // Those of the other receiver, every 10 ms.
+    assert!(
+        acks <= 25,
+        "{acks} ACKs of two receivers beside {nacks} NACKs"
+    );
+    net.run(ms(200));
+    net.assert_complete(&receivers, 200);
+    assert_eq!(net.source().released(), 200);
+}
+
+/// R-RELAY-12: the window holds a source back, and ACKs let it go on.
+#[test]
+fn a_full_window_holds_the_source_until_acks_come() {
+    let mut net = Net::new(1, Link::clean(2), 16);
+    let relay = net.relay(SOURCE);
+    let receivers = net.receivers_below(relay, 2);
+    net.settle(2);
+    for _ in 0..16 {
+        net.send().unwrap();
+    }
+    assert_eq!(net.send(), Err(SendError::WindowFull { packets: 16 }));
+    net.run(ms(100));
+    assert_eq!(net.send(), Ok(17));
+    net.run(ms(100));
+    net.assert_complete(&receivers, 17);
+}
+
+/// R-RELAY-11, R-RELAY-12: no packet follows that could show the gap.
+#[test]
+fn the_last_packet_of_a_stream_is_missed_by_a_heartbeat() {
+    let mut net = Net::new(1, Link::clean(2), 64);
+    let relay = net.relay(SOURCE);
+    let receivers = net.receivers_below(relay, 3);
+    net.settle(3);
+    net.lose(SOURCE, relay, Kind::Data, 5);
+    net.lose(relay, receivers[2], Kind::Data, 4);
+    net.stream(5, ms(1));
+    net.finish();
+    net.run(ms(500));
+    net.assert_complete(&receivers, 5);
+    for receiver in &receivers {
+        assert_eq!(net.heard(*receiver).ended, 1);
+    }
+}
+
+/// R-RELAY-3: a relay that begins anew learns its children by their ACKs, and costs no packet.
+#[test]
+fn a_relay_that_has_forgotten_everything_costs_time_alone() {
+    let mut net = Net::new(1, Link::clean(2), 4096);
+    let upper = net.relay(SOURCE);
+    let lower = net.relay(upper);
+    let mut receivers = net.receivers_below(upper, 3);
+    receivers.extend(net.receivers_below(lower, 5));
+    net.settle(8);
+    net.stream(50, ms(1));
+    for relay in [lower, upper] {
+        net.stop(relay);
+        net.stream(100, ms(1));
+        net.start(relay);
+        net.stream(50, ms(1));
+    }
+    net.run(ms(9000));
+    net.assert_complete(&receivers, 350);
+    assert_eq!(
+        net.source().released(),
+        350,
+        "ACKs go on after the quiet time"
+    );
+    assert_eq!(net.relay_at(lower).stats().children_joined, 5);
+}
+
+/// Children that a new relay does not know of yet must not be forgotten by the source.
+#[test]
+fn a_relay_that_has_begun_anew_acknowledges_nothing_until_all_can_have_reported() {
+    let mut net = Net::new(1, Link::clean(2), 4096);
+    let relay = net.relay(SOURCE);
+    let receivers = net.receivers_below(relay, 2);
+    net.settle(2);
+    net.stream(10, ms(1));
+    net.run(ms(100));
+    // One receiver is cut off while the relay forgets it.
+    let cut = Link {
+        loss_ppm: 1_000_000,
+        ..Link::clean(2)
+    };
+    net.set_link(relay, receivers[1], cut);
+    net.stop(relay);
+    net.start(relay);
+    net.stream(10, ms(1));
+    net.run(ms(2000));
+    net.set_link(relay, receivers[1], Link::clean(2));
+    net.run(ms(9000));
+    net.assert_complete(&receivers, 20);
+}
+
+#[test]
+fn a_relay_forgets_a_session_that_nobody_belongs_to() {
+    let mut net = Net::new(1, Link::clean(2), 64);
+    let relay = net.relay(SOURCE);
+    let receivers = net.receivers_below(relay, 2);
+    net.settle(2);
+    net.stream(5, ms(1));
+    for receiver in receivers {
+        net.stop(receiver);
+    }
+    let lifetimes = net.timing().child_lifetime + net.timing().session_lifetime;
+    net.run(lifetimes + ms(5000));
+    let relay = net.relay_at(relay);
+    assert_eq!(relay.sessions(), 0);
+    assert_eq!(
+        (relay.stats().children_lost, relay.stats().sessions_ended),
+        (2, 1)
+    );
+    assert_eq!(relay.next_timeout(), None);
+    assert_eq!(net.source().receivers(), 0, "it has left");
+}
+
+#[test]
+fn a_receiver_that_comes_late_gets_what_follows_and_is_not_elected_for_what_was_before() {
+    let mut net = Net::new(1, Link::clean(2), 1024);
+    let relay = net.relay(SOURCE);
+    // Its place is the first in the list after the one before it has left.
+    let gone = net.receiver(relay);
+    let early = net.receivers_below(relay, 2);
+    net.settle(3);
+    net.stop(gone);
+    net.run(ms(8000));
+    net.lose(relay, early[0], Kind::Data, 10);
+    // Nothing shows the loss before the newcomer is there.
+    (0..6).for_each(|_| net.lose(relay, early[0], Kind::Heartbeat, 0));
+    net.stream(10, ms(1));
+    let late = net.receiver(relay);
+    net.run(ms(20));
+    net.stream(10, ms(1));
+    net.run(ms(300));
+    let heard = net.heard(late);
+    assert!(heard.first > 10, "from {}", heard.first);
+    let all: Vec<u64> = (heard.first..=20).collect();
+    assert_eq!(heard.delivered, all);
+    assert_eq!(net.count(relay, late, Kind::Nack, 10), 0);
+    assert_eq!(net.count(relay, early[1], Kind::Nack, 10), 1);
+    net.assert_complete(&early, 20);
+}
+
+/// A receiver that is silent for too long does not hold up the others, and is told what it lacks.
+#[test]
+fn a_receiver_that_was_away_for_too_long_is_told_what_it_has_lost() {
+    let mut net = Net::new(1, Link::clean(2), 32);
+    let relay = net.relay(SOURCE);
+    let receivers = net.receivers_below(relay, 2);
+    net.settle(2);
+    net.stream(10, ms(1));
+    net.run(ms(100));
+    let cut = Link {
+        loss_ppm: 1_000_000,
+        ..Link::clean(2)
+    };
+    net.set_link(relay, receivers[1], cut);
+    // The window fills, the child is given up, and the source goes on.
+    net.stream(100, ms(20));
+    net.run(ms(8000));
+    net.set_link(relay, receivers[1], Link::clean(2));
+    net.run(ms(3000));
+    net.stream(5, ms(1));
+    net.run(ms(3000));
+    net.assert_complete(&receivers[..1], 115);
+    let heard = net.heard(receivers[1]);
+    let mut all: Vec<u64> = heard.delivered.iter().chain(&heard.lost).copied().collect();
+    all.sort_unstable();
+    assert_eq!(all, (1..=115).collect::<Vec<_>>());
+    assert!(heard.delivered.is_sorted() && heard.delivered.ends_with(&[111, 112, 113, 114, 115]));
+    assert!(!heard.lost.is_empty());
+}
+
+#[test]
+fn a_sixty_fifth_child_is_refused() {
+    let mut net = Net::new(1, Link::clean(2), 32);
+    let relay = net.relay(SOURCE);
+    net.receivers_below(relay, 65);
+    net.settle(64);
+    net.run(ms(500));
+    assert_eq!(net.source().receivers(), 64);
+    assert!(net.relay_at(relay).stats().limited > 0);
+}

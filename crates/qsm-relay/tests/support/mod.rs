@@ -1,0 +1,549 @@
+//! A network of sources, relays and receivers without sockets: links that lose, delay, double and
+//! reorder datagrams, and relays that forget everything. Drawn from a seed, the same in every run.
+
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    reason = "each test program uses a part of it"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use qsm_relay::{
+    Body, Event, Kind, Packet, Receiver, Relay, SendError, SessionId, Source, Timing, To,
+};
+use qsm_wire::{Instant, Random, Seed};
+
+pub(crate) const SESSION: SessionId = SessionId {
+    source: 0x0102_0304_0506_0708,
+    group: 0xefc0_0001,
+};
+pub(crate) const SOURCE: usize = 0;
+
+pub(crate) fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// How a link treats what passes it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Link {
+    pub(crate) delay: Duration,
+    pub(crate) jitter: Duration,
+    pub(crate) loss_ppm: u32,
+    pub(crate) double_ppm: u32,
+}
+
+impl Link {
+    pub(crate) const fn clean(delay_ms: u64) -> Self {
+        Self {
+            delay: Duration::from_millis(delay_ms),
+            jitter: Duration::ZERO,
+            loss_ppm: 0,
+            double_ppm: 0,
+        }
+    }
+}
+
+/// A datagram that a node has sent by a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) at: Instant,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) kind: Kind,
+    /// First number in it; 0 if there is none.
+    pub(crate) sequence: u64,
+    /// Numbers in it.
+    pub(crate) packets: u64,
+    /// It does not arrive.
+    pub(crate) lost: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    pub(crate) first: u64,
+    pub(crate) delivered: Vec<u64>,
+    pub(crate) lost: Vec<u64>,
+    pub(crate) ended: u32,
+}
+
+enum Node {
+    Source(Box<Source>),
+    Relay {
+        relay: Option<Box<Relay>>,
+        parent: usize,
+    },
+    Receiver {
+        receiver: Option<Box<Receiver>>,
+        parent: usize,
+    },
+}
+
+/// A datagram that is not to arrive: the next one that fits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Loss {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) kind: Kind,
+    pub(crate) sequence: u64,
+}
+
+pub(crate) struct Net {
+    pub(crate) now: Instant,
+    pub(crate) sent: Vec<Sent>,
+    timing: Timing,
+    link: Link,
+    links: BTreeMap<(usize, usize), Link>,
+    random: Random,
+    nodes: Vec<Node>,
+    heard: BTreeMap<usize, Heard>,
+    queue: BTreeMap<(Instant, u64), (usize, usize, Vec<u8>)>,
+    wakeups: BTreeSet<(Instant, usize)>,
+    losses: Vec<Loss>,
+    order: u64,
+}
+
+pub(crate) fn payload(sequence: u64) -> Vec<u8> {
+    let length = usize::try_from(sequence * 37 % 200).unwrap();
+    let bytes = sequence.to_le_bytes();
+    bytes.iter().copied().cycle().take(length).collect()
+}
+
+fn address(node: usize) -> SocketAddr {
+    let number = u32::try_from(node).unwrap();
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number)), 4500)
+}
+
+fn node_at(address: SocketAddr) -> usize {
+    let IpAddr::V4(ip) = address.ip() else {
+        panic!("of another family")
+    };
+    usize::try_from(u32::from(ip) - 0x0a00_0000).unwrap()
+}
+
+impl Net {
+    /// A network with a source and links of this kind.
+    pub(crate) fn new(seed: u64, link: Link, window: u64) -> Self {
+        let round_trip = (link.delay + link.jitter) * 2;
+        let timing = Timing::new(round_trip, round_trip);
+        Self {
+            now: Instant(0),
+            sent: Vec::new(),
+            timing,
+            link,
+            links: BTreeMap::new(),
+            random: Random::new(Seed(seed), "relays"),
+            nodes: vec![Node::Source(Box::new(Source::new(SESSION, timing, window)))],
+            heard: BTreeMap::new(),
+            queue: BTreeMap::new(),
+            wakeups: BTreeSet::new(),
+            losses: Vec::new(),
+            order: 0,
+        }
+    }
+
+    pub(crate) fn timing(&self) -> Timing {
+        self.timing
+    }
+
+    pub(crate) fn relay(&mut self, parent: usize) -> usize {
+        let relay = Some(Box::new(Relay::new(address(parent), self.timing)));
+        self.nodes.push(Node::Relay { relay, parent });
+        self.nodes.len() - 1
+    }
+
+    pub(crate) fn receiver(&mut self, parent: usize) -> usize {
+        self.nodes.push(Node::Receiver {
+            receiver: None,
+            parent,
+        });
+        let node = self.nodes.len() - 1;
+        self.start(node);
+        node
+    }
+
+    pub(crate) fn receivers_below(&mut self, parent: usize, count: usize) -> Vec<usize> {
+        (0..count).map(|_| self.receiver(parent)).collect()
+    }
+
+    /// Both directions between these two.
+    pub(crate) fn set_link(&mut self, one: usize, other: usize, link: Link) {
+        self.links.insert((one, other), link);
+        self.links.insert((other, one), link);
+    }
+
+    pub(crate) fn lose(&mut self, from: usize, to: usize, kind: Kind, sequence: u64) {
+        self.losses.push(Loss {
+            from,
+            to,
+            kind,
+            sequence,
+        });
+    }
+
+    pub(crate) fn send(&mut self) -> Result<u64, SendError> {
+        let now = self.now;
+        let source = self.source_mut();
+        let next = source.stats().sent + 1;
+        let sent = source.send(now, &payload(next));
+        self.pump(SOURCE);
+        sent
+    }
+
+    pub(crate) fn finish(&mut self) {
+        let now = self.now;
+        self.source_mut().finish(now);
+        self.pump(SOURCE);
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        let Node::Source(source) = &self.nodes[SOURCE] else {
+            panic!("no source")
+        };
+        source
+    }
+
+    fn source_mut(&mut self) -> &mut Source {
+        let Node::Source(source) = &mut self.nodes[SOURCE] else {
+            panic!("no source")
+        };
+        source
+    }
+
+    pub(crate) fn relay_at(&self, node: usize) -> &Relay {
+        let Node::Relay {
+            relay: Some(it), ..
+        } = &self.nodes[node]
+        else {
+            panic!("no relay")
+        };
+        it
+    }
+
+    pub(crate) fn receiver_at(&self, node: usize) -> &Receiver {
+        let Node::Receiver {
+            receiver: Some(it), ..
+        } = &self.nodes[node]
+        else {
+            panic!("no receiver")
+        };
+        it
+    }
+
+    pub(crate) fn heard(&self, node: usize) -> &Heard {
+        &self.heard[&node]
+    }
+
+    /// A relay or receiver forgets everything, or hears nothing until it is started again.
+    pub(crate) fn stop(&mut self, node: usize) {
+        match &mut self.nodes[node] {
+            Node::Source(_) => panic!("a source does not come back"),
+            Node::Relay { relay, .. } => *relay = None,
+            Node::Receiver { receiver, .. } => *receiver = None,
+        }
+    }
+
+    pub(crate) fn start(&mut self, node: usize) {
+        let (timing, now) = (self.timing, self.now);
+        match &mut self.nodes[node] {
+            Node::Source(_) => panic!("a source does not come back"),
+            Node::Relay { relay, parent } => {
+                *relay = Some(Box::new(Relay::new(address(*parent), timing)));
+            }
+            Node::Receiver { receiver, parent } => {
+                let made = Receiver::new(SESSION, timing, address(*parent), now);
+                *receiver = Some(Box::new(made));
+                self.heard.insert(node, Heard::default());
+            }
+        }
+        self.pump(node);
+    }
+
+    /// Bytes from nowhere.
+    pub(crate) fn forge(&mut self, from: usize, to: usize, bytes: Vec<u8>) {
+        self.order += 1;
+        self.queue.insert((self.now, self.order), (from, to, bytes));
+    }
+
+    pub(crate) fn run(&mut self, duration: Duration) {
+        let end = self.now.after(duration);
+        loop {
+            let arrival = self.queue.first_key_value().map(|((at, _), _)| *at);
+            let wakeup = self.wakeups.first().map(|(at, _)| *at);
+            let next = arrival.into_iter().chain(wakeup).min();
+            let Some(at) = next.filter(|at| *at <= end) else {
+                break;
+            };
+            self.now = self.now.max(at);
+            if arrival == Some(at) {
+                let (_, (from, to, bytes)) = self.queue.pop_first().unwrap();
+                self.arrive(from, to, &bytes);
+            } else {
+                let (_, node) = self.wakeups.pop_first().unwrap();
+                self.wake(node);
+            }
+        }
+        self.now = end;
+    }
+
+    /// Runs until something holds, at most for so long; whether it held.
+    pub(crate) fn run_until(&mut self, most: Duration, holds: impl Fn(&Self) -> bool) -> bool {
+        let end = self.now.after(most);
+        while !holds(self) {
+            if self.now >= end {
+                return false;
+            }
+            self.run(ms(1));
+        }
+        true
+    }
+
+    fn arrive(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        let (now, from) = (self.now, address(from));
+        let mut onward = Vec::new();
+        match &mut self.nodes[to] {
+            Node::Source(source) => source.handle_datagram(now, from, bytes),
+            Node::Relay {
+                relay: Some(it), ..
+            } => {
+                let passed = it.handle_datagram(now, from, bytes);
+                onward.extend(it.addresses(passed).map(node_at));
+            }
+            Node::Receiver {
+                receiver: Some(it), ..
+            } => it.handle_datagram(now, from, bytes),
+            Node::Relay { relay: None, .. } | Node::Receiver { receiver: None, .. } => return,
+        }
+        for child in onward {
+            self.transmit(to, child, bytes);
+        }
+        self.pump(to);
+    }
+
+    fn wake(&mut self, node: usize) {
+        let now = self.now;
+        if self.next_timeout(node).is_none_or(|at| at > now) {
+            return;
+        }
+        match &mut self.nodes[node] {
+            Node::Source(source) => source.handle_timeout(now),
+            Node::Relay {
+                relay: Some(it), ..
+            } => it.handle_timeout(now),
+            Node::Receiver {
+                receiver: Some(it), ..
+            } => it.handle_timeout(now),
+            Node::Relay { relay: None, .. } | Node::Receiver { receiver: None, .. } => {}
+        }
+        self.pump(node);
+    }
+
+    fn next_timeout(&self, node: usize) -> Option<Instant> {
+        match &self.nodes[node] {
+            Node::Source(source) => source.next_timeout(),
+            Node::Relay { relay, .. } => relay.as_ref()?.next_timeout(),
+            Node::Receiver { receiver, .. } => receiver.as_ref()?.next_timeout(),
+        }
+    }
+
+    /// Sends what a node wants to send, and takes its events.
+    fn pump(&mut self, node: usize) {
+        let mut bytes = Vec::new();
+        loop {
+            let to: Vec<usize> = match &mut self.nodes[node] {
+                Node::Source(source) => match source.poll_transmit(&mut bytes) {
+                    Some(To::Address(address)) => vec![node_at(address)],
+                    Some(To::Children(links)) => source.addresses(links).map(node_at).collect(),
+                    None => break,
+                },
+                Node::Relay {
+                    relay: Some(it), ..
+                } => match it.poll_transmit(&mut bytes) {
+                    Some(address) => vec![node_at(address)],
+                    None => break,
+                },
+                Node::Receiver {
+                    receiver: Some(it), ..
+                } => match it.poll_transmit(&mut bytes) {
+                    Some(address) => vec![node_at(address)],
+                    None => break,
+                },
+                Node::Relay { relay: None, .. } | Node::Receiver { receiver: None, .. } => return,
+            };
+            for to in to {
+                self.transmit(node, to, &bytes);
+            }
+        }
+        self.take_events(node);
+        if let Some(at) = self.next_timeout(node) {
+            self.wakeups.insert((at, node));
+        }
+    }
+
+    fn take_events(&mut self, node: usize) {
+        let Node::Receiver {
+            receiver: Some(it), ..
+        } = &mut self.nodes[node]
+        else {
+            return;
+        };
+        let heard = self.heard.entry(node).or_default();
+        while let Some(event) = it.poll_event() {
+            match event {
+                Event::Joined { first } => heard.first = first,
+                Event::Delivered {
+                    sequence,
+                    payload: bytes,
+                } => {
+                    assert_eq!(
+                        &bytes[..],
+                        payload(sequence),
+                        "{node} got another {sequence}"
+                    );
+                    heard.delivered.push(sequence);
+                }
+                Event::Lost { first, last } => heard.lost.extend(first..=last),
+                Event::Ended => heard.ended += 1,
+            }
+        }
+    }
+
+    fn transmit(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        let packet = Packet::decode(bytes).expect("only legal packets are sent");
+        let (sequence, packets) = match &packet.body {
+            Body::Data(data) | Body::Repair(data) => (data.sequence, 1),
+            Body::Nack(nack) => {
+                let first = nack.missing.ranges()[0].first();
+                (first, nack.missing.iter().count() as u64)
+            }
+            _ => (0, 0),
+        };
+        let kind = packet.body.kind();
+        let fits = |loss: &Loss| {
+            let same = (loss.from, loss.to, loss.kind) == (from, to, kind);
+            same && loss.sequence == sequence
+        };
+        let link = self.links.get(&(from, to)).copied().unwrap_or(self.link);
+        let doomed = self.losses.iter().position(fits);
+        if let Some(at) = doomed {
+            self.losses.swap_remove(at);
+        }
+        let lost = self.random.chance_ppm(link.loss_ppm) || doomed.is_some();
+        self.sent.push(Sent {
+            at: self.now,
+            from,
+            to,
+            kind,
+            sequence,
+            packets,
+            lost,
+        });
+        if lost {
+            return;
+        }
+        let copies = 1 + u64::from(self.random.chance_ppm(link.double_ppm));
+        for _ in 0..copies {
+            let jitter = self.random.below(link.jitter.as_nanos() as u64 + 1);
+            let at = self.now.after(link.delay + Duration::from_nanos(jitter));
+            self.order += 1;
+            self.queue
+                .insert((at, self.order), (from, to, bytes.to_vec()));
+        }
+    }
+
+    /// Runs until the source knows of so many receivers.
+    #[track_caller]
+    pub(crate) fn settle(&mut self, receivers: u32) {
+        let settled = self.run_until(ms(5000), |net| net.source().receivers() == receivers);
+        assert!(settled, "{} receivers", self.source().receivers());
+    }
+
+    /// Sends so many packets, one each interval.
+    pub(crate) fn stream(&mut self, packets: u64, interval: Duration) {
+        let mut left = packets;
+        while left > 0 {
+            match self.send() {
+                Ok(_) => left -= 1,
+                Err(SendError::WindowFull { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            self.run(interval);
+        }
+    }
+
+    /// Numbers of this packet sent by a link.
+    pub(crate) fn count(&self, from: usize, to: usize, kind: Kind, sequence: u64) -> usize {
+        let fits = |sent: &&Sent| {
+            (sent.from, sent.to, sent.kind) == (from, to, kind)
+                && (sent.sequence..sent.sequence + sent.packets.max(1)).contains(&sequence)
+        };
+        self.sent.iter().filter(fits).count()
+    }
+
+    /// Datagrams of this kind that have been sent to a node.
+    pub(crate) fn count_to(&self, to: usize, kind: Kind) -> usize {
+        let fits = |sent: &&Sent| sent.to == to && sent.kind == kind;
+        self.sent.iter().filter(fits).count()
+    }
+
+    /// Each child with its parent in front.
+    pub(crate) fn hops(&self) -> Vec<(usize, usize)> {
+        let parent = |node: &Node| match node {
+            Node::Source(_) => None,
+            Node::Relay { parent, .. } | Node::Receiver { parent, .. } => Some(*parent),
+        };
+        let hops = self.nodes.iter().enumerate();
+        hops.filter_map(|(child, node)| Some((parent(node)?, child)))
+            .collect()
+    }
+
+    /// Packets that a node has not got at first.
+    pub(crate) fn missed(&self, node: usize, packets: u64) -> BTreeSet<u64> {
+        let mut missed: BTreeSet<u64> = (1..=packets).collect();
+        let came = |sent: &&Sent| sent.to == node && sent.kind == Kind::Data && !sent.lost;
+        for sent in self.sent.iter().filter(came) {
+            missed.remove(&sent.sequence);
+        }
+        missed
+    }
+
+    /// Packets that nobody at or below a node has got at first: it has none of them to repair with.
+    pub(crate) fn lacked(&self, node: usize, packets: u64) -> BTreeSet<u64> {
+        let mut lacked = self.missed(node, packets);
+        let hops = self.hops();
+        let children = hops.iter().filter(|(parent, _)| *parent == node);
+        let below = children.map(|(_, child)| self.lacked(*child, packets));
+        if let Some(all) = below.reduce(|all, one| &all & &one) {
+            lacked.extend(all);
+        }
+        lacked
+    }
+
+    /// A node has asked for no packet twice within this time.
+    #[track_caller]
+    pub(crate) fn assert_spaced(&self, from: usize, to: usize, apart: Duration) {
+        let mut before: BTreeMap<u64, Instant> = BTreeMap::new();
+        let nacks = |sent: &&Sent| (sent.from, sent.to, sent.kind) == (from, to, Kind::Nack);
+        for nack in self.sent.iter().filter(nacks) {
+            for sequence in nack.sequence..nack.sequence + nack.packets {
+                if let Some(before) = before.insert(sequence, nack.at) {
+                    assert!(nack.at.since(before) >= apart, "{sequence} from {from}");
+                }
+            }
+        }
+    }
+
+    /// Everybody got everything from 1 on, once, in order.
+    #[track_caller]
+    pub(crate) fn assert_complete(&self, receivers: &[usize], packets: u64) {
+        for receiver in receivers {
+            let heard = self.heard(*receiver);
+            assert_eq!(heard.first, 1, "receiver {receiver}");
+            let all: Vec<u64> = (1..=packets).collect();
+            assert_eq!(heard.delivered, all, "receiver {receiver}");
+            assert_eq!(heard.lost, [0; 0], "receiver {receiver}");
+        }
+    }
+}
