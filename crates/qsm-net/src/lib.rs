@@ -41,7 +41,8 @@
 //! 4. What the kernel dropped is counted, apart for unicast and multicast; what was refused when sending is counted by kind.
 //! 5. Nothing here needs privileges. With them (`CAP_NET_ADMIN`) buffers may exceed the limits of `sysctl`.
 //!
-//! Beside datagrams: what processes of one host need to share an engine, [`SharedMemory`] and [`LocalSocket`].
+//! Beside datagrams: what processes of one host need to share an engine, [`SharedMemory`],
+//! [`ReadOnlyMemory`] and [`LocalSocket`].
 //!
 //! IPv4 and IPv6: a port speaks the family of its interface's address, and refuses the other.
 
@@ -66,6 +67,7 @@ mod paths;
 mod poller;
 mod port;
 mod ports;
+mod read_only_memory;
 mod receive;
 mod report;
 mod send;
@@ -99,6 +101,7 @@ pub use packet_socket::Mark;
 pub use poller::{Ready, Sleeper};
 pub use port::Port;
 pub use ports::Ports;
+pub use read_only_memory::ReadOnlyMemory;
 pub use receive::{Datagram, Datagrams};
 pub use report::IoReport;
 pub use send::Gso;

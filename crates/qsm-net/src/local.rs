@@ -167,6 +167,13 @@ impl LocalSocket {
         unsafe { libc::shutdown(self.0.as_raw_fd(), libc::SHUT_RDWR) };
     }
 
+    /// Ends receiving at this end: whoever waits here is told. The other side can send nothing more, and hears of it when
+    /// it tries; what this end sends still arrives.
+    pub fn shutdown_receiving(&self) {
+        // SAFETY: no pointers are passed. An error says that it had ended already.
+        unsafe { libc::shutdown(self.0.as_raw_fd(), libc::SHUT_RD) };
+    }
+
     /// Who is at the other end.
     ///
     /// # Errors
@@ -467,6 +474,22 @@ mod tests {
         one.send(b"why").unwrap();
         drop(one);
         assert_eq!(other.recv_with(&mut buffer).unwrap().0, 3);
+        assert_eq!(other.recv(&mut buffer).unwrap(), 0);
+    }
+
+    #[test]
+    fn an_end_that_receives_nothing_more_can_still_send() {
+        let (one, other) = LocalSocket::pair().unwrap();
+        let mut buffer = [0; 4];
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| one.recv(&mut [0; 4]));
+            one.shutdown_receiving();
+            assert_eq!(waiting.join().unwrap().unwrap(), 0);
+        });
+        assert!(other.send(b"x").is_err());
+        one.send(b"late").unwrap();
+        assert_eq!(other.recv(&mut buffer).unwrap(), 4);
+        one.shutdown();
         assert_eq!(other.recv(&mut buffer).unwrap(), 0);
     }
 

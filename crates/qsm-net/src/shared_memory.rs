@@ -24,11 +24,13 @@ use std::time::Duration;
 use crate::sys::{check, to_timespec};
 
 /// Bytes before the words: a page of its own, so that sleeping and waking does not disturb data.
-const BELL_BYTES: usize = 4096;
+pub(crate) const BELL_BYTES: usize = 4096;
 /// Bells of one memory.
 const BELLS: usize = BELL_BYTES / size_of::<AtomicU32>();
 /// Neither shorter nor longer, for ever.
-const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+pub(crate) const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+/// Nor written to by anybody who has not mapped it yet.
+pub(crate) const NO_MORE_WRITERS: libc::c_int = libc::F_SEAL_FUTURE_WRITE;
 
 /// Memory shared with other processes; unmapped when dropped.
 #[derive(Debug)]
@@ -48,6 +50,19 @@ impl SharedMemory {
     /// # Errors
     /// The system refuses: no descriptors left, or no memory.
     pub fn create(words: usize) -> io::Result<(Self, OwnedFd)> {
+        Self::create_sealed(words, SEALS)
+    }
+
+    /// As [`SharedMemory::create`], for others to read only, as [`ReadOnlyMemory`](crate::ReadOnlyMemory): whoever gets
+    /// the descriptor can neither map it to write nor write to it, whatever its rights (Linux 5.1).
+    ///
+    /// # Errors
+    /// As [`SharedMemory::create`].
+    pub fn create_for_readers(words: usize) -> io::Result<(Self, OwnedFd)> {
+        Self::create_sealed(words, SEALS | NO_MORE_WRITERS)
+    }
+
+    fn create_sealed(words: usize, seals: libc::c_int) -> io::Result<(Self, OwnedFd)> {
         let bytes = bytes_of(words)?;
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: the name is a string that ends with zero.
@@ -55,9 +70,11 @@ impl SharedMemory {
         // SAFETY: the descriptor was just made and nobody else owns it.
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(bytes as u64)?;
+        // Before it is sealed: this mapping may be the last that can be written to.
+        let start = map(file.as_fd(), words, libc::PROT_READ | libc::PROT_WRITE)?;
+        let memory = Self { start, words };
         // SAFETY: no pointers are passed.
-        check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
-        let memory = Self::map(file.as_fd(), words)?;
+        check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
         Ok((memory, file.into()))
     }
 
@@ -66,15 +83,9 @@ impl SharedMemory {
     /// # Errors
     /// It is not of this size, not sealed, or the system refuses.
     pub fn open(descriptor: OwnedFd, words: usize) -> io::Result<Self> {
-        let bytes = bytes_of(words)?;
-        let file = File::from(descriptor);
-        // SAFETY: no pointers are passed.
-        let seals = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) })?;
-        if file.metadata()?.len() != bytes as u64 || seals & SEALS != SEALS {
-            let text = "shared memory of another size than was said, or not sealed";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        }
-        Self::map(file.as_fd(), words)
+        let file = sealed(descriptor, words, SEALS)?;
+        let start = map(file.as_fd(), words, libc::PROT_READ | libc::PROT_WRITE)?;
+        Ok(Self { start, words })
     }
 
     /// The words to sleep on.
@@ -95,34 +106,59 @@ impl SharedMemory {
             core::slice::from_raw_parts(first, self.words)
         }
     }
-
-    fn map(file: BorrowedFd<'_>, words: usize) -> io::Result<Self> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the system's choice; the size is sealed, so all of it stays backed.
-        let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                bytes_of(words)?,
-                access,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
-        Ok(Self { start, words })
-    }
 }
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        let bytes = BELL_BYTES + self.words * size_of::<AtomicU64>();
-        // SAFETY: the whole mapping, made by `map`; no reference into it outlives `self`.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
+        // SAFETY: made by `map` with as many words; no reference into it outlives `self`.
+        unsafe { unmap(self.start, self.words) };
     }
+}
+
+/// The file behind a descriptor, if it has this size and at least these seals.
+pub(crate) fn sealed(descriptor: OwnedFd, words: usize, seals: libc::c_int) -> io::Result<File> {
+    let bytes = bytes_of(words)?;
+    let file = File::from(descriptor);
+    // SAFETY: no pointers are passed.
+    let found = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) })?;
+    if file.metadata()?.len() != bytes as u64 || found & seals != seals {
+        let text = "shared memory of another size than was said, or not sealed";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok(file)
+}
+
+/// Maps bells and words of a sealed file.
+pub(crate) fn map(
+    file: BorrowedFd<'_>,
+    words: usize,
+    access: libc::c_int,
+) -> io::Result<NonNull<u8>> {
+    // SAFETY: a new mapping at an address of the system's choice; the size is sealed, so all of it stays backed.
+    let start = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            bytes_of(words)?,
+            access,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)
+}
+
+/// Ends a mapping.
+///
+/// # Safety
+/// It was made by [`map`] with as many words, and nothing refers to it any more.
+pub(crate) unsafe fn unmap(start: NonNull<u8>, words: usize) {
+    let bytes = BELL_BYTES + words * size_of::<AtomicU64>();
+    // SAFETY: the whole mapping, as the caller says.
+    unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
 }
 
 fn bytes_of(words: usize) -> io::Result<usize> {

@@ -1,7 +1,7 @@
 //! Several programs of a host receive the same messages: by a node in each, or attached to one
 //! engine. How late, and for how much CPU time; with a rate that they cannot keep up with, how many
-//! messages a second arrive:
-//! `cargo run --release -p qsm --example engine -- [READERS [RATE [SECONDS]]]`
+//! messages a second arrive. Above 100,000 a second only some are timed:
+//! `cargo run --release -p qsm --example engine -- [READERS [RATE [SECONDS [BYTES]]]]`
 
 use std::env;
 use std::error::Error;
@@ -17,15 +17,16 @@ use qsm::{Builder, Delivery, Embedded, Node};
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-const LENGTH: usize = 100;
+/// Messages a second of which each is timed.
+const TIMED_MOST: u64 = 100_000;
 /// The time in the message after which nothing comes.
 const END: u64 = 0;
 
 fn main() -> Outcome<()> {
     let words: Vec<String> = env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["node", cluster] => read_by_node(cluster),
-        ["attached", path] => read_attached(path),
+        ["node", cluster, every] => read_by_node(cluster, every.parse()?),
+        ["attached", path, every] => read_attached(path, every.parse()?),
         ["engine", cluster, path] => share(cluster, path),
         _ => compare(&words),
     }
@@ -37,18 +38,28 @@ fn compare(words: &[String]) -> Outcome<()> {
         None => Ok(default),
     };
     let (readers, rate, seconds) = (number(0, 10)?, number(1, 2000)?, number(2, 3)?);
+    let load = Load {
+        count: rate * seconds,
+        rate,
+        length: usize::try_from(number(3, 100)?)?.max(8),
+        every: (rate / TIMED_MOST).max(1),
+    };
+    let every = load.every.to_string();
     let cluster = format!("engine-{}", std::process::id());
     let path = env::temp_dir().join(&cluster);
     let path = path.to_string_lossy().into_owned();
     let publishing = node(&cluster).embedded_service(Embedded::Always).start()?;
     let publisher = publishing.publisher("load")?;
-    println!("{readers} readers, {rate} messages of {LENGTH} bytes a second for {seconds} s");
+    println!(
+        "{readers} readers, {rate} messages of {} bytes a second for {seconds} s",
+        load.length
+    );
     for by_engine in [false, true] {
         let engine = by_engine.then(|| Process::start(&["engine", &cluster, &path]));
         let engine = engine.transpose()?;
         let reader = || match by_engine {
-            true => Process::start(&["attached", &path]),
-            false => Process::start(&["node", &cluster]),
+            true => Process::start(&["attached", &path, &every]),
+            false => Process::start(&["node", &cluster, &every]),
         };
         let all: Vec<Process> = (0..readers).map(|_| reader()).collect::<Outcome<_>>()?;
         let members = if by_engine {
@@ -58,7 +69,7 @@ fn compare(words: &[String]) -> Outcome<()> {
         };
         publisher.wait_for_members(members, PATIENCE)?;
         let start = now();
-        publish(rate * seconds, rate, |message| Ok(publisher.send(message)?))?;
+        publish(&load, |message| Ok(publisher.send(message)?))?;
         publishing.flush(PATIENCE)?;
         let read: Vec<Read> = all.into_iter().map(Process::end).collect::<Outcome<_>>()?;
         let shared = engine.map(Process::end).transpose()?;
@@ -75,46 +86,59 @@ fn compare(words: &[String]) -> Outcome<()> {
             worst(0),
             worst(1),
             worst(2),
-            100.0 * least as f64 / (rate * seconds) as f64,
+            100.0 * least as f64 / load.count as f64,
             1e9 * least as f64 / (end - start) as f64,
-            cpu as f64 / (rate * seconds) as f64 / 1e3,
+            cpu as f64 / load.count as f64 / 1e3,
         );
     }
     publishing.shutdown(PATIENCE)?;
     Ok(())
 }
 
+/// What is published.
+struct Load {
+    count: u64,
+    /// Messages a second.
+    rate: u64,
+    /// Bytes of each.
+    length: usize,
+    /// One of so many is timed.
+    every: u64,
+}
+
 /// Messages at a fixed rate, each with the time at which it was due; at last the end.
-fn publish(count: u64, rate: u64, send: impl Fn(&[u8]) -> Outcome<()>) -> Outcome<()> {
-    let mut message = [0; LENGTH];
+fn publish(load: &Load, send: impl Fn(&[u8]) -> Outcome<()>) -> Outcome<()> {
+    let mut message = vec![0; load.length];
     let (start, clock) = (Instant::now(), now());
-    for number in 0..count {
-        let due = Duration::from_nanos(number * 1_000_000_000 / rate);
-        thread::sleep(due.saturating_sub(start.elapsed()));
-        message[..8].copy_from_slice(&(clock + due.as_nanos() as u64).to_le_bytes());
+    for number in 0..load.count {
+        let due = number * 1_000_000_000 / load.rate;
+        if number.is_multiple_of(load.every) {
+            thread::sleep(Duration::from_nanos(due).saturating_sub(start.elapsed()));
+        }
+        message[..8].copy_from_slice(&(clock + due).to_le_bytes());
         send(&message)?;
     }
     message[..8].copy_from_slice(&END.to_le_bytes());
     send(&message)
 }
 
-fn read_by_node(cluster: &str) -> Outcome<()> {
+fn read_by_node(cluster: &str, every: u64) -> Outcome<()> {
     let node = node(cluster).start()?;
     let (ended, end) = channel();
-    let upcalls = node.group("load").subscribe_with(timed(ended))?;
+    let upcalls = node.group("load").subscribe_with(timed(every, ended))?;
     let before = ready()?;
-    tell(&mut end.recv()?, before)?;
+    tell(end.recv()?, before)?;
     drop(upcalls);
     node.shutdown(PATIENCE)?;
     Ok(())
 }
 
-fn read_attached(path: &str) -> Outcome<()> {
+fn read_attached(path: &str, every: u64) -> Outcome<()> {
     let engine = Node::attach(path)?;
     let (ended, end) = channel();
-    let upcalls = engine.group("load").subscribe_with(timed(ended))?;
+    let upcalls = engine.group("load").subscribe_with(timed(every, ended))?;
     let before = ready()?;
-    tell(&mut end.recv()?, before)?;
+    tell(end.recv()?, before)?;
     drop(upcalls);
     Ok(())
 }
@@ -124,7 +148,11 @@ fn share(cluster: &str, path: &str) -> Outcome<()> {
     let share = node.share(path)?;
     let before = ready()?;
     stdin().read_line(&mut String::new())?;
-    tell(&mut [0], before)?;
+    let nothing = Timed {
+        late: vec![0],
+        messages: 0,
+    };
+    tell(nothing, before)?;
     drop(share);
     node.shutdown(PATIENCE)?;
     Ok(())
@@ -134,9 +162,17 @@ fn node(cluster: &str) -> Builder {
     Node::builder().cluster(cluster).interface("lo")
 }
 
-/// Times messages until the last one.
-fn timed(ended: Sender<Vec<u64>>) -> impl FnMut(Delivery<'_>) + Send + 'static {
-    let mut late = Vec::new();
+/// What a reader has seen.
+#[derive(Default)]
+struct Timed {
+    /// Latencies of those timed, nanoseconds.
+    late: Vec<u64>,
+    messages: u64,
+}
+
+/// Counts messages until the last one, and times one of so many.
+fn timed(every: u64, ended: Sender<Timed>) -> impl FnMut(Delivery<'_>) + Send + 'static {
+    let mut seen = Timed::default();
     move |delivery| {
         // What is missing is not late.
         let Some(message) = delivery.message() else {
@@ -145,8 +181,13 @@ fn timed(ended: Sender<Vec<u64>>) -> impl FnMut(Delivery<'_>) + Send + 'static {
         let time = message.bytes.first_chunk();
         match time.map(|time| u64::from_le_bytes(*time)) {
             // Who waits for this ends when it has it.
-            Some(END) | None => drop(ended.send(std::mem::take(&mut late))),
-            Some(due) => late.push(now().saturating_sub(due)),
+            Some(END) | None => drop(ended.send(std::mem::take(&mut seen))),
+            Some(due) => {
+                if seen.messages.is_multiple_of(every) {
+                    seen.late.push(now().saturating_sub(due));
+                }
+                seen.messages += 1;
+            }
         }
     }
 }
@@ -171,14 +212,15 @@ struct Read {
 }
 
 /// Says [`Read`].
-fn tell(late: &mut [u64], before: u64) -> Outcome<()> {
+fn tell(seen: Timed, before: u64) -> Outcome<()> {
+    let Timed { mut late, messages } = seen;
     let (cpu, at) = (cpu()? - before, now());
     late.sort_unstable();
     if late.is_empty() {
         return Err("no message has come".into());
     }
-    let messages = late.len();
-    let [half, most, nearly_all] = [500, 990, 999].map(|part| late[(messages - 1) * part / 1000]);
+    let last = late.len() - 1;
+    let [half, most, nearly_all] = [500, 990, 999].map(|part| late[last * part / 1000]);
     println!("{half} {most} {nearly_all} {cpu} {messages} {at}");
     Ok(())
 }

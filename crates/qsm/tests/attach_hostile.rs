@@ -3,14 +3,16 @@
 
 mod common;
 
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 
 use common::{PATIENCE, Place, Site, pattern};
 use qsm::attach::{CutReason, Share, ShareEvent, ShareOptions};
 use qsm::{Node, Subscription};
-use qsm_net::{LocalSocket, SharedMemory};
+use qsm_net::{LocalSocket, ReadOnlyMemory, SharedMemory};
 
 /// As `requests.rs` has it.
 const HELLO: u8 = 1;
@@ -20,6 +22,7 @@ const SUBSCRIBE: u8 = 4;
 /// As `ring.rs` has it.
 const HEADER_WORDS: usize = 64;
 const TAIL: usize = 0;
+const TOTAL: usize = 1;
 const HEAD: usize = 8;
 
 /// A process that speaks for itself.
@@ -27,6 +30,8 @@ struct Raw {
     socket: LocalSocket,
     doorbell: LocalSocket,
     memory: SharedMemory,
+    /// The engine's.
+    log: OwnedFd,
 }
 
 impl Raw {
@@ -34,12 +39,13 @@ impl Raw {
         let socket = LocalSocket::connect(&place.path()).unwrap();
         socket.send(&hello(VERSION)).unwrap();
         let (_, descriptors) = receive(&socket);
-        let [memory, doorbell] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
+        let [memory, doorbell, log] = <[OwnedFd; 3]>::try_from(descriptors).unwrap();
         let words = HEADER_WORDS + ShareOptions::PUBLISH_RING_BYTES / 8;
         Self {
             socket,
             doorbell: doorbell.into(),
             memory: SharedMemory::open(memory, words).unwrap(),
+            log,
         }
     }
 
@@ -62,7 +68,7 @@ impl Raw {
 }
 
 /// Of the handshake.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 
 fn hello(version: u32) -> Vec<u8> {
     let mut packet = vec![HELLO];
@@ -180,6 +186,49 @@ fn a_subscriber_that_lies_about_what_it_has_read_is_found_by_the_core_thread() {
         publisher.send(&vec![1; 1 << 20]).unwrap();
     }
     assert_eq!(scene.cut_off(), CutReason::Ring);
+    scene.is_well(1);
+}
+
+#[test]
+fn nobody_can_write_to_the_log() {
+    let scene = Scene::new();
+    let raw = Raw::connect(&scene.place);
+    let words = ShareOptions::LOG_BYTES / 8;
+    let again = || raw.log.try_clone().unwrap();
+    assert!(SharedMemory::open(again(), words).is_err());
+    let mut file = File::from(again());
+    assert!(file.write(&[1; 4096]).is_err());
+    assert!(file.set_len(0).is_err());
+    assert!(ReadOnlyMemory::open(again(), words).is_ok());
+    // Another way to the same file.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    if let Ok(mut file) = File::options().read(true).write(true).open(path) {
+        assert!(file.write(&[1; 4096]).is_err());
+        assert!(SharedMemory::open(file.into(), words).is_err());
+    }
+    scene.is_well(1);
+}
+
+/// What it holds of the log is written over while it would read it, which is its own affair.
+#[test]
+fn a_subscriber_that_claims_to_have_read_everything_harms_itself_alone() {
+    let scene = Scene::new();
+    let raw = Raw::connect(&scene.place);
+    let memory = raw.enter(SUBSCRIBE).pop().unwrap();
+    let words = HEADER_WORDS + ShareOptions::RING_BYTES / 8;
+    let memory = SharedMemory::open(memory, words).unwrap();
+    let same = scene.place.attach();
+    let honest = same.subscribe(["x"]).unwrap();
+    let publisher = scene.engine.publisher("x").unwrap();
+    for number in 1..=5000 {
+        publisher.send(&pattern(number, 2000)).unwrap();
+        let total = memory.words()[TOTAL].load(Ordering::SeqCst);
+        memory.words()[HEAD].store(total, Ordering::SeqCst);
+        let message = common::next(&honest);
+        assert_eq!(message.number(), number);
+        assert!(message.bytes() == pattern(number, 2000), "message {number}");
+    }
+    assert_eq!(scene.share.stats().cut_off, 0);
     scene.is_well(1);
 }
 

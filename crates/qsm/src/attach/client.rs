@@ -176,7 +176,7 @@ impl Client {
         else {
             return Err(unexpected());
         };
-        let opened = Inbound::open(names, descriptors, rings, ring_words);
+        let opened = Inbound::open(names, &link.log, descriptors, rings, ring_words);
         let inbound = opened.map_err(|error| RequestError::Refused {
             reason: format!(
                 "cannot map the engine's memory: {error}; check `ulimit -v` and `ulimit -n`"
@@ -184,7 +184,7 @@ impl Client {
         });
         // Made in any case, so that what cannot be mapped is left.
         let subscription = AttachedSubscription::new(link, key, inbound)?;
-        link.list(&subscription.inbound.memory);
+        link.list(subscription.shelf())?;
         Ok(subscription)
     }
 

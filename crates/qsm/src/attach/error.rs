@@ -75,7 +75,7 @@ impl fmt::Display for ShareError {
             ),
             Self::RingBytes { bytes } => write!(
                 f,
-                "a ring cannot have {bytes} bytes; give it a power of two from 4096 to 1073741824"
+                "a ring or log cannot have {bytes} bytes; give it a power of two from 4096 to 1073741824"
             ),
         }
     }

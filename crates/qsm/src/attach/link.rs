@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -15,9 +15,12 @@ use qsm_net::{LocalSocket, SharedMemory};
 use qsm_wire::NodeId;
 
 use super::error::AttachError;
+use super::log::View;
 use super::outcome::Failed;
-use super::requests::{PACKET_BYTES_MAX, REQUESTS_AT_ONCE, RETIRE, Reply, Request, VERSION};
-use super::ring::{Writer, Written, memory_words, readers_bell, writers_bell};
+use super::requests::{
+    PACKET_BYTES_MAX, REQUESTS_AT_ONCE, RETIRE, Reply, Request, VERSION, welcome_version,
+};
+use super::ring::{Writer, Written, memory_words, writers_bell};
 use super::watch::{Sleep, Watch};
 use crate::error::{CloseReason, RecvError, RequestError, SendError};
 use crate::event::Event;
@@ -38,11 +41,23 @@ struct Pending {
 
 pub(super) type Answer = (Reply, Vec<OwnedFd>);
 
+/// A subscription of this process, as its attachment sees it.
+pub(super) trait Shelf: Send + Sync {
+    /// Wakes those who read it.
+    fn wake(&self);
+
+    /// Takes a copy of everything that the engine has written for it; false while somebody reads it,
+    /// who calls [`Link::part`] afterwards.
+    fn settle(&self) -> bool;
+}
+
 /// What handles, publishers and subscriptions share.
 pub(super) struct Link {
     pub(super) socket: LocalSocket,
     pub(super) doorbell: LocalSocket,
     pub(super) memory: Arc<SharedMemory>,
+    /// The engine's.
+    pub(super) log: Arc<View>,
     pub(super) message_bytes_max: usize,
     /// Where publishers of this process write, one after the other.
     pub(super) waiting: Mutex<Waiting>,
@@ -56,8 +71,7 @@ pub(super) struct Link {
     /// Threads that wait until they may ask.
     pub(super) turns: Sleepers,
     closed: OnceLock<CloseReason>,
-    /// Memory of the subscriptions' rings.
-    rings: Mutex<Vec<Weak<SharedMemory>>>,
+    subscriptions: Mutex<Vec<Weak<dyn Shelf>>>,
     pub(super) readers: Mutex<Vec<Arc<Inbox<Event>>>>,
 }
 
@@ -135,23 +149,26 @@ impl Link {
             _ => failed(error),
         })?;
         let strange = || failed(ErrorKind::InvalidData.into());
-        let (client, node, message_bytes_max, ring_words) = match Reply::decode(&packet[..length]) {
-            Some(Reply::Welcome { version, .. }) if version != VERSION => {
-                return Err(AttachError::Version { engine: version });
-            }
+        let packet = &packet[..length];
+        if let Some(engine) = welcome_version(packet).filter(|version| *version != VERSION) {
+            return Err(AttachError::Version { engine });
+        }
+        let (client, node, message_bytes_max, ring_words, log_words) = match Reply::decode(packet) {
             Some(Reply::Welcome {
                 client,
                 node,
                 message_bytes_max,
                 ring_words,
+                log_words,
                 ..
-            }) => (client, node, message_bytes_max, ring_words),
+            }) => (client, node, message_bytes_max, ring_words, log_words),
             Some(Reply::Closed { cause }) => return Err(AttachError::Refused { reason: cause }),
             _ => return Err(strange()),
         };
         socket.set_timeout(None).map_err(failed)?;
         let capacity = usize::try_from(ring_words).map_err(|_| strange())?;
-        let [memory, doorbell] = <[OwnedFd; 2]>::try_from(descriptors).map_err(|_| strange())?;
+        let [memory, doorbell, log] =
+            <[OwnedFd; 3]>::try_from(descriptors).map_err(|_| strange())?;
         if !capacity.is_power_of_two() {
             return Err(strange());
         }
@@ -162,6 +179,7 @@ impl Link {
             socket,
             doorbell: doorbell.into(),
             memory,
+            log: Arc::new(View::open(log, log_words).map_err(failed)?),
             message_bytes_max: usize::try_from(message_bytes_max).unwrap_or(usize::MAX),
             waiting: Mutex::new(Waiting::new(writer)),
             room: Watch::default(),
@@ -172,7 +190,7 @@ impl Link {
             pending: Mutex::default(),
             turns: Sleepers::default(),
             closed: OnceLock::new(),
-            rings: Mutex::default(),
+            subscriptions: Mutex::default(),
             readers: Mutex::default(),
         })
     }
@@ -244,15 +262,37 @@ impl Link {
         if self.closed.set(reason.clone()).is_err() {
             return;
         }
-        self.socket.shutdown();
+        if self.is_parting() {
+            self.socket.shutdown_receiving();
+            fence(Ordering::SeqCst);
+            self.part();
+        } else {
+            self.socket.shutdown();
+        }
         lock(&self.pending).answers.clear();
         self.turns.wake();
         writers_bell(&self.memory).ring();
-        for memory in lock(&self.rings).iter().filter_map(Weak::upgrade) {
-            readers_bell(&memory).ring();
+        for subscription in lock(&self.subscriptions).iter().filter_map(Weak::upgrade) {
+            subscription.wake();
         }
         for reader in &*lock(&self.readers) {
             reader.close(RecvError::Closed(reason.clone()));
+        }
+    }
+
+    /// This process has ended it, and not the engine.
+    pub(super) fn is_parting(&self) -> bool {
+        self.closed() == Some(&CloseReason::ShutDown)
+    }
+
+    /// Tells the engine that this process has left, when all subscriptions have copies of what was
+    /// not read: afterwards it writes where that lies.
+    pub(super) fn part(&self) {
+        let subscriptions = lock(&self.subscriptions);
+        let there = subscriptions.iter().filter_map(Weak::upgrade);
+        let busy = there.filter(|subscription| !subscription.settle());
+        if busy.count() == 0 {
+            self.socket.shutdown();
         }
     }
 
@@ -298,11 +338,15 @@ impl Link {
         }
     }
 
-    /// Whoever waits at these rings is woken at the end.
-    pub(super) fn list(&self, memory: &Arc<SharedMemory>) {
-        let mut rings = lock(&self.rings);
-        rings.retain(|other| other.strong_count() > 0);
-        rings.push(Arc::downgrade(memory));
+    /// Whoever reads it is woken at the end; an error if that has come.
+    pub(super) fn list(&self, subscription: Weak<dyn Shelf>) -> Result<(), RequestError> {
+        let mut subscriptions = lock(&self.subscriptions);
+        subscriptions.retain(|other| other.strong_count() > 0);
+        subscriptions.push(subscription);
+        match self.closed() {
+            Some(reason) => Err(RequestError::Closed(reason.clone())),
+            None => Ok(()),
+        }
     }
 
     fn failed(&self, error: Failed, doing: &'static str) -> RequestError {

@@ -6,9 +6,9 @@
 //! and the engine wakes those who subscribe to what has come, once per batch.
 //!
 //! ```text
-//!   network ──► core thread ──► ring of a subscription ──► attached process
-//!               of the engine   (shared memory)            reads it in place of a queue
-//!               ▲
+//!   network ──► core thread ──► log: each message once ───────┐ read where it lies
+//!               of the engine ─► ring of a subscription: ─────┴──► attached process
+//!               ▲                 what is there for it
 //!               └─ publishers ◄─ a thread per process ◄─ ring of a process ◄─ attached process
 //!
 //!   requests, answers, events: a local socket, which also says when either side is gone
@@ -35,7 +35,9 @@
 //! The contract:
 //! 1. Order, numbers and losses are those of the engine's node; each process is told of losses of
 //!    its own groups. All processes of an engine are one sender to the cluster, and one receiver.
-//! 2. A message goes through shared memory by one copy into a ring and one out of it.
+//! 2. A message is copied once into shared memory, for all processes; upcalls get it where it lies
+//!    there, a subscription that is read by threads takes a copy out. One that lags far behind the
+//!    others gets copies into a ring of its own meanwhile.
 //! 3. A full ring of a subscription drops the newest, counts and tells, or ends the subscription
 //!    ([`Overflow`](crate::Overflow)); it never holds up the engine. A full ring to the engine
 //!    makes [`Publisher::send`](crate::Publisher::send) wait, and so a group whose receivers are slow holds up all groups
@@ -43,7 +45,9 @@
 //! 4. What a process was told is accepted is sent even if it is killed then. Everything else of it
 //!    is released at once. When the engine ends, all handles say why, at once.
 //! 5. A process that writes nonsense, by fault or on purpose, is cut off; that is counted and told
-//!    ([`ShareEvent::CutOff`]).
+//!    ([`ShareEvent::CutOff`]). None can write to the log.
+//! 6. The border is the file at which processes attach: whoever is let in may subscribe to any group,
+//!    and can read all messages in the log, which are those that some process subscribes to.
 //!
 //! Limits are fields of [`ShareOptions`].
 
@@ -51,8 +55,10 @@ mod bell;
 pub(crate) mod client;
 pub(crate) mod error;
 pub(crate) mod funnel;
+mod lane;
 mod line;
 mod link;
+mod log;
 mod options;
 mod outcome;
 mod packet;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::error::{ShareError, ShareEvent};
 use super::requests::RING_BYTES_MIN;
 
-/// Largest ring, bytes.
+/// Largest ring, and largest log, bytes.
 const RING_BYTES_MAX: usize = 1 << 30;
 
 /// What the application wants to be called with.
@@ -22,6 +22,7 @@ pub struct ShareOptions {
     pub(super) publish_ring_bytes: usize,
     pub(super) ring_bytes_max: usize,
     pub(super) client_bytes_max: usize,
+    pub(super) log_bytes: usize,
     pub(super) on_event: Option<Tell>,
 }
 
@@ -39,6 +40,8 @@ impl ShareOptions {
     pub const RING_BYTES_MAX: usize = 64 << 20;
     /// Default of [`ShareOptions::client_bytes_max`].
     pub const CLIENT_BYTES_MAX: usize = 256 << 20;
+    /// Default of [`ShareOptions::log`].
+    pub const LOG_BYTES: usize = 64 << 20;
 
     /// At this path, of at most 107 bytes. What an engine that was killed left there is removed;
     /// an empty file `PATH.lock` stays beside it.
@@ -51,6 +54,7 @@ impl ShareOptions {
             publish_ring_bytes: Self::PUBLISH_RING_BYTES,
             ring_bytes_max: Self::RING_BYTES_MAX,
             client_bytes_max: Self::CLIENT_BYTES_MAX,
+            log_bytes: Self::LOG_BYTES,
             on_event: None,
         }
     }
@@ -94,6 +98,16 @@ impl ShareOptions {
         self
     }
 
+    /// Bytes of the log in which messages lie for all processes, for each core thread, a power of two.
+    /// Each subscription may hold its share of it, the log divided by their number and one more: for
+    /// one that lags further behind, and of a message that is longer, copies are made. A log shorter
+    /// than a block, 64 KiB, holds nothing. Memory is taken when it is used for the first time, and
+    /// kept until the share ends.
+    pub fn log(mut self, bytes: usize) -> Self {
+        self.log_bytes = bytes;
+        self
+    }
+
     /// Is called when processes come and go, on threads of the engine that have nothing to do
     /// with messages.
     pub fn on_event(mut self, tell: impl Fn(&ShareEvent) + Send + Sync + 'static) -> Self {
@@ -102,7 +116,8 @@ impl ShareOptions {
     }
 
     pub(super) fn check(&self) -> Result<(), ShareError> {
-        for bytes in [self.publish_ring_bytes, self.ring_bytes_max] {
+        let (publish, rings) = (self.publish_ring_bytes, self.ring_bytes_max);
+        for bytes in [publish, rings, self.log_bytes] {
             if !bytes.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&bytes) {
                 return Err(ShareError::RingBytes { bytes });
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   tag      kind: 4, place of the group's name: 28
-//!   extra    group: 32 and incarnation: 32, node, number
+//!   extra    group: 32 and incarnation: 32, node, number; of messages in the log: first word, end, 0
 //!   bytes    of a message its content, of a loss the last number lost
 //! ```
 
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin};
 
+use super::log::Run;
 use super::requests::EXTRA;
 use super::ring::Record;
 use crate::handoff::message::MessageRef;
@@ -152,6 +153,36 @@ impl<'a> Read<'a> {
     }
 }
 
+/// A reference to messages of the group with the name in this place.
+pub(super) fn reference(place: u32, run: Run) -> Written {
+    Written {
+        tag: tag(MESSAGE, place),
+        extra: [run.start as u64, run.end as u64, 0],
+        last: None,
+    }
+}
+
+/// A reference as it is read: the place of the name, and where the messages lie. `None` for what is
+/// no reference.
+pub(super) fn referred(tag: u32, extra: [u64; EXTRA]) -> Option<Referred> {
+    let [start, end] = [extra[0], extra[1]].map(usize::try_from);
+    let run = Run {
+        start: start.ok()?,
+        end: end.ok()?,
+    };
+    (tag >> PLACE_BITS == MESSAGE && run.start < run.end).then_some(Referred {
+        place: (tag & PLACE) as usize,
+        run,
+    })
+}
+
+/// Messages in the log, of the group with the name in this place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Referred {
+    pub(super) place: usize,
+    pub(super) run: Run,
+}
+
 /// Places are far fewer: see [`groups_max`](super::ShareOptions::groups_max).
 fn tag(kind: u32, place: u32) -> u32 {
     (kind << PLACE_BITS) | (place & PLACE)
@@ -188,6 +219,16 @@ mod tests {
     fn read<'a>(written: Written, bytes: &'a [u8], names: &'a [Arc<str>]) -> Option<Read<'a>> {
         let Written { tag, extra, .. } = written;
         Read::of(Record { tag, extra, bytes }, names)
+    }
+
+    #[test]
+    fn references_are_read_as_they_were_written_and_nonsense_is_none() {
+        let (start, end) = (usize::MAX - 1, usize::MAX);
+        let run = Run { start, end };
+        let Written { tag, extra, .. } = reference(7, run);
+        assert_eq!(referred(tag, extra), Some(Referred { place: 7, run }));
+        assert_eq!(referred(tag | (LOST << PLACE_BITS), extra), None);
+        assert_eq!(referred(tag, [5, 5, 0]), None);
     }
 
     #[test]

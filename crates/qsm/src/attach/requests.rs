@@ -4,7 +4,7 @@
 //! ```text
 //!   process                              engine
 //!   Hello ─────────────────────────────► is the version the same, is there room?
-//!         ◄───────────────────────────── Welcome, with the ring's memory and the doorbell
+//!         ◄───────────────────────────── Welcome, with the ring's memory, doorbell and log
 //!   Names… Subscribe ──────────────────►
 //!         ◄───────────────────────────── Subscribed, with the memory of its rings
 //!   Names… Publish, Members, … ────────►
@@ -31,7 +31,7 @@ use crate::event::Event;
 use crate::handoff::message::Overflow;
 
 /// Version of the handshake, the requests and the rings. Both sides must have the same.
-pub(super) const VERSION: u32 = 7;
+pub(super) const VERSION: u32 = 8;
 /// Longest packet. A socket takes at least four of them.
 pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
 /// Bytes of names in one packet.
@@ -42,7 +42,7 @@ pub(super) const RETIRE: u32 = 1 << 31;
 pub(super) const RING_BYTES_MIN: usize = 4096;
 /// Requests that an attached process makes at once; more of its threads wait for their turn.
 pub(super) const REQUESTS_AT_ONCE: usize = 8;
-/// Words of a record beside length and place of the group: group and incarnation, node, number.
+/// Words of a message beside length and place of the group: group and incarnation, node, number.
 pub(super) const EXTRA: usize = 3;
 /// Every first packet begins so: `qsm` and what it is about.
 const MAGIC: u64 = u64::from_le_bytes(*b"qsmattch");
@@ -102,6 +102,8 @@ pub(super) enum Reply {
         message_bytes_max: u64,
         /// Capacity of the ring to the engine, words.
         ring_words: u64,
+        /// Of the engine's log, in all.
+        log_words: u64,
     },
     Done {
         id: u32,
@@ -276,10 +278,12 @@ impl Reply {
                 node,
                 message_bytes_max,
                 ring_words,
+                log_words,
             } => {
                 // The version stays in this place for ever, so that others can be told.
                 let packet = Writer::new(WELCOME).u32(*version).u32(*client).u64(node.0);
-                packet.u64(*message_bytes_max).u64(*ring_words).0
+                let packet = packet.u64(*message_bytes_max).u64(*ring_words);
+                packet.u64(*log_words).0
             }
             Self::Done { id } => Writer::new(DONE).u32(*id).0,
             Self::Subscribed {
@@ -317,6 +321,7 @@ impl Reply {
                 node: NodeId(rest.u64()?),
                 message_bytes_max: rest.u64()?,
                 ring_words: rest.u64()?,
+                log_words: rest.u64()?,
             },
             DONE => Self::Done { id: rest.u32()? },
             SUBSCRIBED => Self::Subscribed {
@@ -354,6 +359,12 @@ impl Reply {
         };
         rest.0.is_empty().then_some(reply)
     }
+}
+
+/// The version that a welcome says, also one of another version.
+pub(super) fn welcome_version(packet: &[u8]) -> Option<u32> {
+    let mut rest = Rest(packet);
+    (rest.u8()? == WELCOME).then(|| rest.u32())?
 }
 
 /// Whether an attached process is told of such an event; others are the engine's own affair.

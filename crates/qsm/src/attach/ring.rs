@@ -1,16 +1,22 @@
 //! A ring of records in shared memory, from one writer to one reader in another process.
 //!
 //! ```text
-//!   words   0        8        16       24           64                    64 + capacity
-//!           ├─ tail ─┼─ head ─┼ dropped┼─ over ─────┼─ data ────────────────┤
-//!            writer   reader   writer   writer       writer
+//!   words   0      1       8        16       24           64                    64 + capacity
+//!           ├ tail ┼ total ┼─ head ─┼ dropped┼─ over ─────┼─ data ────────────────┤
+//!            writer  writer  reader   writer   writer       writer
 //!
-//!   record  ├─ length: 32, tag: 32 ─┼─ EXTRA words ─┼─ bytes, up to whole words ─┤
+//!   record     ├─ length: 32, tag: 32 ──────┼─ EXTRA words ─┼─ bytes, up to whole words ─┤
+//!   reference  ├─ REFERENCE: 32, tag: 32 ───┼─ EXTRA words ─┤
 //! ```
 //!
 //! Positions are words since the beginning and only grow; the place is the position modulo the
 //! capacity, a power of two. The writer stores `tail` with `Release` after the record, the reader
 //! loads it with `Acquire`, and the other way round with `head`.
+//!
+//! A *reference* stands for records that lie elsewhere, each of them at least as long as it. They
+//! count as if they lay in the ring: `total` is how far the writer would be then, and `head` how
+//! far the reader is. What waits never exceeds the capacity so counted, and a reference takes no
+//! more than what it stands for; so what was not read is not written over.
 //!
 //! **Neither side trusts the other.** Each keeps its own position in its own memory and never
 //! reads it back. Of the other's position it takes one copy, and goes on only if the distance lies
@@ -29,10 +35,13 @@ use super::bell::Bell;
 /// Words before the data of a ring; each used one has a cache line of its own.
 const HEADER_WORDS: usize = 64;
 const TAIL: usize = 0;
+const TOTAL: usize = 1;
 const HEAD: usize = 8;
 const DROPPED: usize = 16;
 const OVER: usize = 24;
 const WORD: usize = size_of::<u64>();
+/// In the place of a length.
+const REFERENCE: u32 = u32::MAX;
 
 /// Says why the other side of a ring cannot be talked to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +132,8 @@ pub(super) fn message_bytes_max(capacity: usize, extra: usize) -> usize {
     capacity.saturating_sub(1 + extra) * WORD
 }
 
-fn words_for(extra: usize, bytes: usize) -> usize {
+/// Words of a record with so many of its own and so many bytes.
+pub(super) fn words_for(extra: usize, bytes: usize) -> usize {
     1 + extra + bytes.div_ceil(WORD)
 }
 
@@ -132,6 +142,8 @@ fn words_for(extra: usize, bytes: usize) -> usize {
 pub(super) struct Writer<const EXTRA: usize> {
     place: Place,
     tail: u64,
+    /// As if everything lay in the ring.
+    total: u64,
     /// As last seen.
     head: u64,
     dropped: u64,
@@ -142,6 +154,7 @@ impl<const EXTRA: usize> Writer<EXTRA> {
         Self {
             place: Place::new(memory, number, capacity),
             tail: 0,
+            total: 0,
             head: 0,
             dropped: 0,
         }
@@ -154,16 +167,13 @@ impl<const EXTRA: usize> Writer<EXTRA> {
         extra: [u64; EXTRA],
         bytes: &[u8],
     ) -> Result<Written, Nonsense> {
-        let Ok(length) = u32::try_from(bytes.len()) else {
-            return Ok(Written::Never);
-        };
         let words = words_for(EXTRA, bytes.len());
-        if words > self.place.capacity {
-            return Ok(Written::Never);
+        let claimed = self.claim(words)?;
+        if claimed != Written::Yes {
+            return Ok(claimed);
         }
-        if !self.fits(words)? {
-            return Ok(Written::Full);
-        }
+        // Not longer than the ring.
+        let length = bytes.len() as u32;
         let first = u64::from(length) | (u64::from(tag) << 32);
         let place = &self.place;
         place.word(self.tail).store(first, Ordering::Relaxed);
@@ -175,14 +185,61 @@ impl<const EXTRA: usize> Writer<EXTRA> {
         let (before, after) = bytes.split_at(bytes.len().min(one.len() * WORD));
         store(one, before);
         store(two, after);
-        self.tail += words as u64;
-        self.place.header(TAIL).store(self.tail, Ordering::Release);
+        self.advance(words);
         Ok(Written::Yes)
     }
 
-    /// How far it has written, in words.
+    /// Counts a record of so many words that lies elsewhere, if there is room for it. A reference
+    /// to it has to follow.
+    pub(super) fn claim(&mut self, words: usize) -> Result<Written, Nonsense> {
+        let room = self.has_room_for(words)?;
+        if room == Written::Yes {
+            self.total += words as u64;
+        }
+        Ok(room)
+    }
+
+    /// What would become of a record of so many words.
+    pub(super) fn has_room_for(&mut self, words: usize) -> Result<Written, Nonsense> {
+        if words > self.place.capacity {
+            return Ok(Written::Never);
+        }
+        Ok(match self.fits(words)? {
+            true => Written::Yes,
+            false => Written::Full,
+        })
+    }
+
+    /// Refers to all records that were claimed since the last one.
+    pub(super) fn refer(&mut self, tag: u32, extra: [u64; EXTRA]) {
+        let first = u64::from(REFERENCE) | (u64::from(tag) << 32);
+        self.place.word(self.tail).store(first, Ordering::Relaxed);
+        for (at, value) in (self.tail + 1..).zip(extra) {
+            self.place.word(at).store(value, Ordering::Relaxed);
+        }
+        self.advance(1 + EXTRA);
+    }
+
+    fn advance(&mut self, words: usize) {
+        self.tail += words as u64;
+        self.place
+            .header(TOTAL)
+            .store(self.total, Ordering::Relaxed);
+        self.place.header(TAIL).store(self.tail, Ordering::Release);
+    }
+
+    /// How far it has written, in words, as if everything lay in the ring.
     pub(super) fn position(&self) -> u64 {
-        self.tail
+        self.total
+    }
+
+    /// How far the reader says that it is, if that can be; as last seen otherwise.
+    pub(super) fn passed(&mut self) -> u64 {
+        let head = self.place.header(HEAD).load(Ordering::Acquire);
+        if self.place.distance(self.total, head).is_some() {
+            self.head = head;
+        }
+        self.head
     }
 
     /// Whether a record of so many bytes would find room now; also if it never does.
@@ -211,12 +268,12 @@ impl<const EXTRA: usize> Writer<EXTRA> {
     /// Bytes that wait to be read, as far as the reader says the truth.
     pub(super) fn queued_bytes(&self) -> usize {
         let head = self.place.header(HEAD).load(Ordering::Relaxed);
-        self.place.distance(self.tail, head).unwrap_or(0) * WORD
+        self.place.distance(self.total, head).unwrap_or(0) * WORD
     }
 
     fn fits(&mut self, words: usize) -> Result<bool, Nonsense> {
         let free = |writer: &Self| {
-            let used = writer.place.distance(writer.tail, writer.head);
+            let used = writer.place.distance(writer.total, writer.head);
             used.map(|used| writer.place.capacity - used)
         };
         if free(self).is_some_and(|free| words <= free) {
@@ -230,7 +287,7 @@ impl<const EXTRA: usize> Writer<EXTRA> {
 }
 
 /// Copies bytes into words; the last word is filled up with zeros.
-fn store(places: &[AtomicU64], bytes: &[u8]) {
+pub(super) fn store(places: &[AtomicU64], bytes: &[u8]) {
     let (whole, rest) = bytes.as_chunks::<WORD>();
     for (place, word) in places.iter().zip(whole) {
         place.store(u64::from_le_bytes(*word), Ordering::Relaxed);
@@ -257,10 +314,24 @@ pub(super) struct Record<'a, const EXTRA: usize> {
     pub(super) bytes: &'a [u8],
 }
 
+/// What comes next in a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next<'a, const EXTRA: usize> {
+    Record(Record<'a, EXTRA>),
+    /// To records that lie elsewhere; each counts until it is [passed](Reader::pass).
+    Reference {
+        tag: u32,
+        extra: [u64; EXTRA],
+    },
+}
+
 /// The side that reads records.
 #[derive(Debug)]
 pub(super) struct Reader<const EXTRA: usize> {
     place: Place,
+    /// The place of the next record.
+    at: u64,
+    /// As if everything lay in the ring.
     head: u64,
     /// As last seen.
     tail: u64,
@@ -272,28 +343,45 @@ impl<const EXTRA: usize> Reader<EXTRA> {
     pub(super) fn new(memory: Arc<SharedMemory>, number: usize, capacity: usize) -> Self {
         Self {
             place: Place::new(memory, number, capacity),
+            at: 0,
             head: 0,
             tail: 0,
             buffer: Vec::new(),
         }
     }
 
-    /// Takes the next record; its place is free again when this returns.
+    /// Takes the next record of a ring without references; its place is free again when this
+    /// returns.
     pub(super) fn next(&mut self) -> Result<Option<Record<'_, EXTRA>>, Nonsense> {
+        match self.take()? {
+            None => Ok(None),
+            Some(Next::Record(record)) => Ok(Some(record)),
+            Some(Next::Reference { .. }) => Err(Nonsense::Length),
+        }
+    }
+
+    /// As [`Reader::next`], also of a ring with references.
+    pub(super) fn take(&mut self) -> Result<Option<Next<'_, EXTRA>>, Nonsense> {
         let Some(there) = self.there()? else {
             return Ok(None);
         };
         let place = &self.place;
         // One copy of what the other side may be changing.
-        let first = place.word(self.head).load(Ordering::Relaxed);
-        let (length, tag) = (first as u32 as usize, (first >> 32) as u32);
+        let first = place.word(self.at).load(Ordering::Relaxed);
+        let (length, tag) = (first as u32, (first >> 32) as u32);
+        let is_reference = length == REFERENCE;
+        let length = if is_reference { 0 } else { length as usize };
         let needed = words_for(EXTRA, length);
         if needed > there {
             return Err(Nonsense::Length);
         }
-        let start = self.head + 1;
+        let start = self.at + 1;
         let extra =
             core::array::from_fn(|at| place.word(start + at as u64).load(Ordering::Relaxed));
+        self.at += needed as u64;
+        if is_reference {
+            return Ok(Some(Next::Reference { tag, extra }));
+        }
         let room = length.next_multiple_of(WORD);
         if self.buffer.len() < room {
             self.buffer.resize(room, 0);
@@ -302,20 +390,25 @@ impl<const EXTRA: usize> Reader<EXTRA> {
         let (before, after) = self.buffer[..room].split_at_mut(one.len() * WORD);
         load(one, before);
         load(two, after);
-        self.head += needed as u64;
-        self.place.header(HEAD).store(self.head, Ordering::Release);
+        self.pass(needed);
         let bytes = &self.buffer[..length];
-        Ok(Some(Record { tag, extra, bytes }))
+        Ok(Some(Next::Record(Record { tag, extra, bytes })))
     }
 
-    /// How far it has read, in words.
+    /// So many words were read, and are free again.
+    pub(super) fn pass(&mut self, words: usize) {
+        self.head += words as u64;
+        self.place.header(HEAD).store(self.head, Ordering::Release);
+    }
+
+    /// How far it has read, in words, as if everything lay in the ring.
     pub(super) fn position(&self) -> u64 {
         self.head
     }
 
     /// Nothing is there.
     pub(super) fn is_empty(&self) -> bool {
-        self.place.header(TAIL).load(Ordering::Acquire) == self.head
+        self.place.header(TAIL).load(Ordering::Acquire) == self.at
     }
 
     /// Records that found no room, as the writer says.
@@ -330,16 +423,16 @@ impl<const EXTRA: usize> Reader<EXTRA> {
 
     /// Bytes that wait to be read.
     pub(super) fn queued_bytes(&self) -> usize {
-        let tail = self.place.header(TAIL).load(Ordering::Relaxed);
-        self.place.distance(tail, self.head).unwrap_or(0) * WORD
+        let total = self.place.header(TOTAL).load(Ordering::Relaxed);
+        self.place.distance(total, self.head).unwrap_or(0) * WORD
     }
 
     /// Words of records that are there, if any.
     fn there(&mut self) -> Result<Option<usize>, Nonsense> {
-        if self.tail == self.head {
+        if self.tail == self.at {
             self.tail = self.place.header(TAIL).load(Ordering::Acquire);
         }
-        match self.place.distance(self.tail, self.head) {
+        match self.place.distance(self.tail, self.at) {
             None => Err(Nonsense::Position),
             Some(0) => Ok(None),
             words => Ok(words),
@@ -409,6 +502,38 @@ mod tests {
         writer.end();
         assert_eq!((reader.dropped(), writer.dropped()), (1, 1));
         assert!(reader.is_over() && !reader.is_empty());
+    }
+
+    #[test]
+    fn what_a_reference_stands_for_takes_room_until_it_is_passed() {
+        let (mut writer, mut reader, _memory) = ring(16);
+        assert_eq!(writer.claim(17), Ok(Written::Never));
+        for round in 0..100 {
+            assert_eq!(writer.claim(5), Ok(Written::Yes));
+            assert_eq!(writer.claim(7), Ok(Written::Yes));
+            assert_eq!(writer.claim(5), Ok(Written::Full));
+            assert!(reader.is_empty());
+            writer.refer(1, [round, 2]);
+            assert_eq!(writer.write(2, [3, 4], b"5"), Ok(Written::Yes));
+            assert_eq!((reader.queued_bytes(), writer.queued_bytes()), (128, 128));
+            let (tag, extra) = (1, [round, 2]);
+            assert_eq!(reader.take(), Ok(Some(Next::Reference { tag, extra })));
+            assert_eq!(writer.passed(), 16 * round);
+            reader.pass(5);
+            assert_eq!(
+                (writer.queued_bytes(), writer.passed()),
+                (88, 16 * round + 5)
+            );
+            reader.pass(7);
+            assert_eq!(reader.next().unwrap().unwrap().bytes, b"5");
+            assert_eq!(
+                (reader.position(), writer.position()),
+                (16 * (round + 1), 16 * (round + 1))
+            );
+        }
+        assert_eq!(writer.claim(4), Ok(Written::Yes));
+        writer.refer(0, [0; 2]);
+        assert_eq!(reader.next(), Err(Nonsense::Length), "where none may be");
     }
 
     fn send(writer: &mut Writer<2>, memory: &SharedMemory, seed: u64) {

@@ -24,13 +24,14 @@ use qsm_wire::membership::QueryKind;
 
 use super::error::CutReason;
 use super::line::{End, Line};
+use super::log::Logs;
 use super::options::ShareOptions;
 use super::outcome::fit_flushed;
 use super::published::Published;
 use super::requests::{PACKET_BYTES_MAX, REQUESTS_AT_ONCE, RETIRE, RING_BYTES_MIN, Reply, Request};
-use super::ring::{Reader, Writer, memory_words, readers_bell, writers_bell};
+use super::ring::{Reader, memory_words, readers_bell, writers_bell};
 use super::rows;
-use super::sink::RingSink;
+use super::sink::{RingSink, Way};
 use super::tally::{ClientRow, ClientStats, Tally};
 use crate::error::RequestError;
 use crate::handle::cores::Membership;
@@ -82,6 +83,7 @@ pub(super) struct Session {
     pub(super) tally: Arc<Tally>,
     node: OwnNode,
     options: Arc<ShareOptions>,
+    logs: Arc<Logs>,
     memory: Arc<SharedMemory>,
     table: Mutex<Table>,
     /// How far the process's ring was read.
@@ -97,6 +99,7 @@ impl Session {
         peer: Peer,
         node: &OwnNode,
         options: &Arc<ShareOptions>,
+        logs: &Arc<Logs>,
         memory: &Arc<SharedMemory>,
         line: Line,
     ) -> Self {
@@ -107,6 +110,7 @@ impl Session {
             tally: Arc::default(),
             node: node.clone(),
             options: Arc::clone(options),
+            logs: Arc::clone(logs),
             memory: Arc::clone(memory),
             table: Mutex::default(),
             taken: AtomicU64::new(0),
@@ -307,7 +311,7 @@ impl Session {
         overflow: Overflow,
     ) -> Result<(Reply, OwnedFd), RequestError> {
         if overflow == Overflow::DropOldest {
-            let reason = "a ring cannot drop what was received first; choose \
+            let reason = "an engine does not drop what was received first; choose \
                           `Overflow::DropNewest` or `Overflow::Disconnect`";
             return Err(refused(reason.to_owned()));
         }
@@ -370,9 +374,14 @@ impl Session {
         })?;
         let memory = Arc::new(memory);
         let sinks = shares.into_iter().enumerate().map(|(number, share)| {
-            let writer = Writer::new(Arc::clone(&memory), number, capacity);
+            let way = Way {
+                memory: &memory,
+                number,
+                capacity,
+                log: self.logs.part(share.core),
+            };
             let (line, tally) = (&self.line, &self.tally);
-            let sink = RingSink::new(names, &memory, writer, overflow, line, tally, self.peer.pid);
+            let sink = RingSink::new(names, way, overflow, line, tally, self.peer.pid);
             (share, Sink::Foreign(Box::new(sink)))
         });
         let (all, delivery) = (names.to_vec(), DeliveryMode::Ordered);

@@ -13,6 +13,7 @@ use qsm_net::{LocalListener, LocalSocket, Peer, SharedMemory, effective_user};
 
 use super::error::{ShareError, ShareEvent};
 use super::line::{End, Line};
+use super::log::Logs;
 use super::options::ShareOptions;
 use super::requests::{PACKET_BYTES_MAX, Reply, Request, VERSION, travels};
 use super::ring::{memory_words, message_bytes_max};
@@ -47,6 +48,7 @@ pub struct Share {
 struct Hall {
     node: OwnNode,
     options: Arc<ShareOptions>,
+    logs: Arc<Logs>,
     listener: LocalListener,
     ended: AtomicBool,
     guests: Mutex<Guests>,
@@ -78,10 +80,13 @@ impl Share {
         options.check()?;
         let path = options.path.clone();
         let failed = |source| ShareError::of(path.clone(), source);
+        let cores = node.cores.shards().0;
+        let logs = Logs::create(cores, options.log_bytes).map_err(failed)?;
         let listener = LocalListener::bind(&path, options.mode).map_err(failed)?;
         let hall = Arc::new(Hall {
             node: node.clone(),
             options: Arc::new(options),
+            logs: Arc::new(logs),
             listener,
             ended: AtomicBool::new(false),
             guests: Mutex::default(),
@@ -304,8 +309,8 @@ impl Hall {
             let number = guests.next;
             let line = Line::new(socket, doorbell);
             let memory = Arc::new(memory);
-            let (node, options) = (&self.node, &self.options);
-            let session = Session::new(number, peer, node, options, &memory, line);
+            let (node, options, logs) = (&self.node, &self.options, &self.logs);
+            let session = Session::new(number, peer, node, options, logs, &memory, line);
             let session = Arc::new(session);
             guests.sessions.insert(number, Arc::clone(&session));
             session
@@ -317,8 +322,13 @@ impl Hall {
             node: self.node.id(),
             message_bytes_max: longest.min(self.node.message_bytes_max()) as u64,
             ring_words: words as u64,
+            log_words: self.logs.words() as u64,
         };
-        let descriptors = [descriptor.as_fd(), other_end.as_fd()];
+        let descriptors = [
+            descriptor.as_fd(),
+            other_end.as_fd(),
+            self.logs.descriptor(),
+        ];
         let sent = session
             .line
             .socket

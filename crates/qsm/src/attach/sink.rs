@@ -1,6 +1,12 @@
-//! A core thread's end of a subscription's ring: messages go from the receive buffer into shared
-//! memory, and the process is woken at most once at the end of a turn.
+//! A core thread's end of a subscription: a message goes from the receive buffer into the log, once
+//! for all who want it, and into the ring of each what refers to it. The process is woken at most
+//! once at the end of a turn.
+//!
+//! Messages that lie one behind the other in the log and are of one group are referred to together:
+//! what a further reader costs is not a copy of each message, but a few words for each run of them.
+//! A reader that holds its share of the log gets copies in its ring, until it has read on.
 
+use core::mem;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -9,6 +15,7 @@ use qsm_wire::GroupId;
 
 use super::error::CutReason;
 use super::line::{End, Line};
+use super::log::{Holds, Log, Run, message_words};
 use super::record;
 use super::requests::EXTRA;
 use super::ring::{Nonsense, Writer, Written, readers_bell};
@@ -19,6 +26,16 @@ use crate::handoff::message::{MessageRef, Overflow};
 use crate::handoff::received::Received;
 use crate::handoff::sink::ForeignQueue;
 
+/// Words of a run after which it is shown to the reader, which may be awake.
+const RUN_WORDS: usize = 2048;
+
+/// Messages that are not referred to yet.
+struct Open {
+    /// Of the group's name.
+    place: u32,
+    run: Run,
+}
+
 /// Writes the messages of one subscription that come on one core thread.
 pub(super) struct RingSink {
     pub(super) names: Arc<[Arc<str>]>,
@@ -27,6 +44,8 @@ pub(super) struct RingSink {
     /// each other. Numbers may pass to other groups, so the name is compared.
     latest: Option<(GroupId, u32)>,
     writer: Writer<EXTRA>,
+    holds: Holds,
+    open: Option<Open>,
     memory: Arc<SharedMemory>,
     overflow: Overflow,
     /// What is to be written before the next message.
@@ -35,38 +54,60 @@ pub(super) struct RingSink {
     over: bool,
     line: Arc<Line>,
     tally: Arc<Tally>,
+    /// Messages kept that the tally does not know yet.
+    delivered: u64,
     /// The process at the other end.
     process: u32,
+}
+
+/// By which the messages go.
+pub(super) struct Way<'a> {
+    /// With the rings of the subscription, of equal capacity in words.
+    pub(super) memory: &'a Arc<SharedMemory>,
+    /// Of the ring.
+    pub(super) number: usize,
+    pub(super) capacity: usize,
+    /// Of the core thread.
+    pub(super) log: &'a Arc<Log>,
 }
 
 impl RingSink {
     pub(super) fn new(
         names: &Arc<[Arc<str>]>,
-        memory: &Arc<SharedMemory>,
-        writer: Writer<EXTRA>,
+        way: Way<'_>,
         overflow: Overflow,
         line: &Arc<Line>,
         tally: &Arc<Tally>,
         process: u32,
     ) -> Self {
+        let Way {
+            memory,
+            number,
+            capacity,
+            log,
+        } = way;
         let names = Arc::clone(names);
         let places = names.iter().cloned().zip(0..).collect();
         Self {
             names,
             places,
             latest: None,
-            writer,
+            writer: Writer::new(Arc::clone(memory), number, capacity),
+            holds: Holds::new(log),
+            open: None,
             memory: Arc::clone(memory),
             overflow,
             notices: Notices::default(),
             over: false,
             line: Arc::clone(line),
             tally: Arc::clone(tally),
+            delivered: 0,
             process,
         }
     }
 
     fn drop_one(&mut self) {
+        self.refer();
         self.writer.drop_one();
         self.tally.dropped.add(1);
         if let Some(notice) = Received::dropped(1) {
@@ -97,8 +138,69 @@ impl RingSink {
         self.writer.has_room(message.len() + notices)
     }
 
+    /// Puts a message where its reader finds it.
+    fn put(&mut self, delivery: u64, place: u32, message: &MessageRef<'_>) -> Written {
+        let words = message_words(message.bytes.len());
+        let until = self.writer.position() + words as u64;
+        match self.writer.has_room_for(words) {
+            Ok(Written::Yes) => {}
+            other => return self.checked(other),
+        }
+        self.delivered += 1;
+        let (holds, writer) = (&mut self.holds, &mut self.writer);
+        let start = holds.write(delivery, message, until, || writer.passed());
+        let Some(start) = start else {
+            self.tally.copied.add(1);
+            let record = record::Written::message(place, message);
+            return self.write(&record, message.bytes);
+        };
+        let claimed = self.writer.claim(words);
+        self.extend(
+            place,
+            Run {
+                start,
+                end: start + words,
+            },
+        );
+        self.checked(claimed)
+    }
+
+    /// The next message lies here.
+    fn extend(&mut self, place: u32, next: Run) {
+        match &mut self.open {
+            Some(open) if open.place == place && open.run.end == next.start => {
+                open.run.end = next.end;
+            }
+            _ => {
+                self.refer();
+                self.open = Some(Open { place, run: next });
+            }
+        }
+        let long = |open: &Open| open.run.end - open.run.start >= RUN_WORDS;
+        if self.open.as_ref().is_some_and(long) {
+            self.refer();
+        }
+    }
+
+    /// Shows the reader what is not referred to yet. It is counted before.
+    fn refer(&mut self) {
+        if self.delivered > 0 {
+            self.tally.delivered.add(mem::take(&mut self.delivered));
+        }
+        if let Some(open) = self.open.take() {
+            let record = record::reference(open.place, open.run);
+            self.writer.refer(record.tag, record.extra);
+        }
+    }
+
     fn write(&mut self, record: &record::Written, bytes: &[u8]) -> Written {
+        self.refer();
         let written = self.writer.write(record.tag, record.extra, bytes);
+        self.checked(written)
+    }
+
+    /// A process whose ring holds nonsense is cut off.
+    fn checked(&mut self, written: Result<Written, Nonsense>) -> Written {
         written.unwrap_or_else(|_: Nonsense| {
             self.over = true;
             self.line.end(End::Cut(CutReason::Ring));
@@ -120,7 +222,7 @@ impl RingSink {
 }
 
 impl ForeignQueue for RingSink {
-    fn offer(&mut self, message: MessageRef<'_>) -> Offered {
+    fn offer(&mut self, delivery: u64, message: MessageRef<'_>) -> Offered {
         let mut offered = Offered {
             kept: false,
             dropped: 0,
@@ -129,9 +231,7 @@ impl ForeignQueue for RingSink {
             return offered;
         };
         let fits = self.notices.is_empty() || (self.has_room(message.bytes) && self.catch_up());
-        let record = record::Written::message(place, &message);
-        if fits && self.write(&record, message.bytes) == Written::Yes {
-            self.tally.delivered.add(1);
+        if fits && self.put(delivery, place, &message) == Written::Yes {
             offered.kept = true;
         } else if !self.over {
             self.drop_one();
@@ -160,7 +260,8 @@ impl ForeignQueue for RingSink {
         true
     }
 
-    fn wake(&self) {
+    fn wake(&mut self) {
+        self.refer();
         if readers_bell(&self.memory).ring() {
             self.tally.wakes.add(1);
         }

@@ -2,29 +2,33 @@ use core::fmt;
 use core::task::{Context, Poll};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::thread;
 use std::time::Instant;
 
 use qsm_net::SharedMemory;
 
 use super::funnel::Funnel;
-use super::link::{Link, lock};
-use super::record::Read;
-use super::requests::{EXTRA, Request};
+use super::lane::{Lane, Taken};
+use super::link::{Link, Shelf, lock};
+use super::log::View;
+use super::requests::Request;
 use super::ring::{Reader, memory_words, readers_bell};
 use super::watch::{Sleep, Watch};
 use crate::error::{CloseReason, RecvError, RequestError};
-use crate::handoff::message::{Message, MessageRef};
-use crate::handoff::received::{Delivery, Dropped, Received};
+use crate::handoff::received::{Delivery, Received};
 use crate::handoff::sink::ForeignQueue;
 use crate::shard::CORES_MAX;
 
+/// Most that is taken before it is looked whether the process ends the attachment.
+const AT_ONCE: usize = 64;
+
 /// The reading side of a subscription's rings.
 pub(super) struct Inbound {
-    pub(super) memory: Arc<SharedMemory>,
+    memory: Arc<SharedMemory>,
     names: Arc<[Arc<str>]>,
+    log: Arc<View>,
     reading: Mutex<Reading>,
     /// The reader wants nothing more.
     left: AtomicBool,
@@ -32,71 +36,16 @@ pub(super) struct Inbound {
 
 struct Reading {
     /// One for each core thread that has some of the groups.
-    readers: Vec<Reader<EXTRA>>,
-    /// How many dropped records each has told of.
-    told_dropped: Vec<u64>,
+    lanes: Vec<Lane>,
     /// Whose turn it is.
     turn: usize,
-}
-
-/// What was taken out of a ring.
-enum Taken<'a> {
-    Message(&'a Arc<str>, MessageRef<'a>),
-    Notice(Received),
-}
-
-impl Reading {
-    /// Something can be taken, or the end is there.
-    fn has_more(&self) -> bool {
-        let mut readers = self.readers.iter().zip(&self.told_dropped);
-        readers.any(|(reader, told)| {
-            !reader.is_empty() || reader.is_over() || reader.dropped() > *told
-        })
-    }
-
-    /// Takes what comes next in one of the rings.
-    fn take<T>(
-        &mut self,
-        at: usize,
-        names: &[Arc<str>],
-        use_it: &mut impl FnMut(Taken<'_>) -> T,
-    ) -> Result<Option<T>, RecvError> {
-        let (reader, told) = (&mut self.readers[at], &mut self.told_dropped[at]);
-        let mut dropped = |total: u64| {
-            let messages = total.saturating_sub(*told);
-            *told = total.max(*told);
-            (messages > 0).then_some(Received::Dropped(Dropped { messages }))
-        };
-        while let Some(record) = reader.next().map_err(|_| strange())? {
-            let notice = match Read::of(record, names).ok_or_else(strange)? {
-                Read::Message(name, message) => {
-                    return Ok(Some(use_it(Taken::Message(name, message))));
-                }
-                Read::Lost(lost) => Some(Received::Lost(lost)),
-                Read::LostPackets(lost) => Some(Received::LostPackets(lost)),
-                Read::Back(back) => Some(Received::Back(back)),
-                Read::Excluded(excluded) => Some(Received::Excluded(excluded)),
-                Read::Dropped(total) => dropped(total),
-            };
-            if let Some(notice) = notice {
-                return Ok(Some(use_it(Taken::Notice(notice))));
-            }
-        }
-        // The record of these is not written before the next one. They lie behind all that was
-        // there, if nothing has come since they were counted.
-        let total = reader.dropped();
-        let notice = match reader.is_empty() && !reader.is_over() {
-            true => dropped(total),
-            false => None,
-        };
-        Ok(notice.map(|notice| use_it(Taken::Notice(notice))))
-    }
 }
 
 impl Inbound {
     /// Maps the memory that came with the engine's answer: so many rings of so many words.
     pub(super) fn open(
         names: Vec<Arc<str>>,
+        log: &Arc<View>,
         descriptors: Vec<OwnedFd>,
         rings: u32,
         words: u64,
@@ -110,15 +59,15 @@ impl Inbound {
         }
         let memory = SharedMemory::open(descriptor, memory_words(rings, capacity))?;
         let memory = Arc::new(memory);
-        let reader = |number| Reader::new(Arc::clone(&memory), number, capacity);
+        let lane = |number| Lane::new(Reader::new(Arc::clone(&memory), number, capacity));
         let reading = Reading {
-            readers: (0..rings).map(reader).collect(),
-            told_dropped: vec![0; rings],
+            lanes: (0..rings).map(lane).collect(),
             turn: 0,
         };
         Ok(Arc::new(Self {
             memory,
             names: names.into(),
+            log: Arc::clone(log),
             reading: Mutex::new(reading),
             left: AtomicBool::new(false),
         }))
@@ -136,7 +85,8 @@ impl Inbound {
         Box::new(move || {
             let changed = || {
                 let over = inbound.left.load(Ordering::Relaxed) || link.closed().is_some();
-                (over || lock(&inbound.reading).has_more()).then_some(over)
+                let more = || lock(&inbound.reading).lanes.iter().any(Lane::has_more);
+                (over || more()).then_some(over)
             };
             // Without a deadline a wait ends only with a result.
             let over = readers_bell(&inbound.memory).wait(None, changed);
@@ -144,51 +94,95 @@ impl Inbound {
         })
     }
 
-    /// Takes what comes next, if it is there, or says why nothing will come.
-    fn take<T>(
+    /// Takes what comes next, so many at most; or says why nothing will come. What is lent lies in
+    /// the engine's memory, until `use_it` returns.
+    fn take(
         &self,
         link: &Link,
-        mut use_it: impl FnMut(Taken<'_>) -> T,
-    ) -> Result<Option<T>, RecvError> {
+        most: usize,
+        mut use_it: impl FnMut(Taken<'_>),
+    ) -> Result<usize, RecvError> {
         // Read first: what was there before the end must still come out.
         let closed = link.closed();
         if self.left.load(Ordering::Relaxed) {
             return Err(RecvError::Closed(CloseReason::ShutDown));
         }
-        let mut reading = lock(&self.reading);
-        let over = reading.readers.iter().any(Reader::is_over);
-        let (count, first) = (reading.readers.len(), reading.turn);
-        for step in 0..count {
-            let at = (first + step) % count;
-            reading.turn = at + 1;
-            if let Some(taken) = reading.take(at, &self.names, &mut use_it)? {
-                return Ok(Some(taken));
-            }
+        let (over, taken) = self.take_there(most, &mut use_it);
+        // Either this sees that the process has ended the attachment meanwhile, or whoever ends it
+        // sees that nothing is lent here.
+        fence(Ordering::SeqCst);
+        if link.is_parting() {
+            link.part();
         }
-        match (over, closed) {
-            (true, _) => Err(RecvError::Overflow),
-            (false, Some(reason)) => Err(RecvError::Closed(reason.clone())),
-            (false, None) => Ok(None),
+        match (taken?, over, closed) {
+            (0, true, _) => Err(RecvError::Overflow),
+            (0, false, Some(reason)) => Err(RecvError::Closed(reason.clone())),
+            (taken, _, _) => Ok(taken),
         }
     }
 
-    /// Takes what comes next, waiting for it.
-    fn wait<T>(
+    /// Takes what is there, and says whether one of the rings has ended.
+    fn take_there(
+        &self,
+        most: usize,
+        use_it: &mut impl FnMut(Taken<'_>),
+    ) -> (bool, Result<usize, RecvError>) {
+        let mut reading = lock(&self.reading);
+        let over = reading.lanes.iter().any(Lane::is_over);
+        let (count, first) = (reading.lanes.len(), reading.turn);
+        let mut taken = 0;
+        for step in 0..count {
+            let at = (first + step) % count;
+            let lane = &mut reading.lanes[at];
+            let before = taken;
+            while taken < most && !self.left.load(Ordering::Relaxed) {
+                let most = most - taken;
+                match lane.take(&self.names, &self.log, most, use_it) {
+                    Ok(0) => break,
+                    Ok(more) => taken += more,
+                    Err(error) => return (over, Err(error)),
+                }
+            }
+            if taken > before {
+                reading.turn = at + 1;
+            }
+        }
+        (over, Ok(taken))
+    }
+
+    /// Takes what comes next, so many at most, waiting for it; nothing when the deadline passed.
+    fn wait(
         &self,
         link: &Link,
         deadline: Option<Instant>,
-        mut use_it: impl FnMut(Taken<'_>) -> T,
-    ) -> Result<Option<T>, RecvError> {
-        let attempt = || self.take(link, &mut use_it).transpose();
+        most: usize,
+        mut use_it: impl FnMut(Taken<'_>),
+    ) -> Result<(), RecvError> {
+        let attempt = || match self.take(link, most, &mut use_it) {
+            Ok(0) => None,
+            taken => Some(taken.map(drop)),
+        };
         let waited = readers_bell(&self.memory).wait(deadline, attempt);
-        waited.transpose()
+        waited.unwrap_or(Ok(()))
     }
 }
 
-fn strange() -> RecvError {
-    RecvError::Closed(CloseReason::EngineGone {
-        cause: "its side of a ring says what cannot be".to_owned(),
-    })
+impl Shelf for Inbound {
+    fn wake(&self) {
+        readers_bell(&self.memory).ring();
+    }
+
+    fn settle(&self) -> bool {
+        let mut reading = match self.reading.try_lock() {
+            Ok(reading) => reading,
+            Err(TryLockError::Poisoned(reading)) => reading.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        for lane in &mut reading.lanes {
+            lane.keep(&self.names, &self.log);
+        }
+        true
+    }
 }
 
 /// Messages of some groups, read right out of the memory that the engine writes them to. Dropping
@@ -196,7 +190,7 @@ fn strange() -> RecvError {
 pub(crate) struct AttachedSubscription {
     link: Arc<Link>,
     key: u32,
-    pub(super) inbound: Arc<Inbound>,
+    inbound: Arc<Inbound>,
     tasks: Watch,
 }
 
@@ -218,11 +212,17 @@ impl AttachedSubscription {
     }
 
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Option<Received>, RecvError> {
-        self.inbound.wait(&self.link, deadline, own)
+        let mut received = None;
+        let keep = |taken: Taken<'_>| received = Some(taken.own());
+        self.inbound.wait(&self.link, deadline, 1, keep)?;
+        Ok(received)
     }
 
     pub(crate) fn try_recv(&self) -> Result<Option<Received>, RecvError> {
-        self.inbound.take(&self.link, own)
+        let mut received = None;
+        let keep = |taken: Taken<'_>| received = Some(taken.own());
+        self.inbound.take(&self.link, 1, keep)?;
+        Ok(received)
     }
 
     pub(crate) fn poll_recv(&self, context: &Context<'_>) -> Poll<Result<Received, RecvError>> {
@@ -231,18 +231,21 @@ impl AttachedSubscription {
         self.tasks.poll(context, attempt, sleep)
     }
 
-    /// Waits for what comes next and lends it, without copying a message into an allocation of its
-    /// own.
-    fn recv_with<T>(&self, mut use_it: impl FnMut(Delivery<'_>) -> T) -> Result<T, RecvError> {
-        loop {
-            let lend = |taken: Taken<'_>| match &taken {
-                Taken::Message(_, message) => use_it(Delivery::Message(*message)),
-                Taken::Notice(notice) => use_it(Delivery::from(notice)),
-            };
-            if let Some(result) = self.inbound.wait(&self.link, None, lend)? {
-                return Ok(result);
-            }
-        }
+    /// Waits for what comes next and lends it, one after the other, where it lies.
+    fn recv_with(&self, mut use_it: impl FnMut(Delivery<'_>)) -> Result<(), RecvError> {
+        let lend = |taken: Taken<'_>| match &taken {
+            // It has been dropped meanwhile.
+            _ if self.inbound.left.load(Ordering::Relaxed) => {}
+            Taken::Message(_, message) => use_it(Delivery::Message(*message)),
+            Taken::Notice(notice) => use_it(Delivery::from(notice)),
+        };
+        self.inbound.wait(&self.link, None, AT_ONCE, lend)
+    }
+
+    /// For the list of those that the attachment has.
+    pub(super) fn shelf(&self) -> Weak<dyn Shelf> {
+        let inbound: Weak<Inbound> = Arc::downgrade(&self.inbound);
+        inbound
     }
 
     pub(crate) fn names(&self) -> &[Arc<str>] {
@@ -251,12 +254,12 @@ impl AttachedSubscription {
 
     pub(crate) fn queued_bytes(&self) -> usize {
         let reading = lock(&self.inbound.reading);
-        reading.readers.iter().map(Reader::queued_bytes).sum()
+        reading.lanes.iter().map(Lane::queued_bytes).sum()
     }
 
     pub(crate) fn dropped(&self) -> u64 {
         let reading = lock(&self.inbound.reading);
-        reading.readers.iter().map(Reader::dropped).sum()
+        reading.lanes.iter().map(Lane::dropped).sum()
     }
 }
 
@@ -273,19 +276,6 @@ impl Drop for AttachedSubscription {
     fn drop(&mut self) {
         self.inbound.leave();
         self.link.tell(&Request::Unsubscribe { key: self.key });
-    }
-}
-
-fn own(taken: Taken<'_>) -> Received {
-    match taken {
-        Taken::Notice(notice) => notice,
-        Taken::Message(name, message) => Received::Message(Message {
-            group: Arc::clone(name),
-            group_id: message.group_id,
-            sender: message.sender,
-            number: message.number,
-            bytes: message.bytes.to_vec(),
-        }),
     }
 }
 
@@ -325,11 +315,13 @@ impl AttachedUpcalls {
         spawn("qsm-latest", move || {
             loop {
                 let write = |taken: Taken<'_>| match taken {
-                    Taken::Message(_, message) => drop(queue.offer(message)),
+                    // Nobody else is offered it.
+                    Taken::Message(_, message) => drop(queue.offer(0, message)),
                     Taken::Notice(notice) => queue.tell(notice),
                 };
-                match subscription.inbound.wait(&subscription.link, None, write) {
-                    Ok(_) => queue.wake(),
+                let (inbound, link) = (&subscription.inbound, &subscription.link);
+                match inbound.wait(link, None, AT_ONCE, write) {
+                    Ok(()) => queue.wake(),
                     Err(end) => return queue.close(end),
                 }
             }
@@ -378,105 +370,4 @@ impl Drop for AttachedUpcalls {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::VecDeque;
-
-    use qsm_net::LocalSocket;
-    use qsm_wire::{GroupId, Incarnation, Origin};
-
-    use super::super::line::Line;
-    use super::super::ring::Writer;
-    use super::super::sink::RingSink;
-    use super::*;
-    use crate::handoff::message::Overflow;
-    use crate::handoff::received::{Excluded, Lost, LostPackets};
-    use crate::handoff::sink::ForeignQueue;
-
-    /// A ring of 4 KiB, both ends.
-    fn ring() -> (RingSink, Arc<Inbound>) {
-        const WORDS: usize = 512;
-        let names: Arc<[Arc<str>]> = Arc::new([Arc::from("x"), Arc::from("y")]);
-        let (memory, descriptor) = SharedMemory::create(memory_words(1, WORDS)).unwrap();
-        let memory = Arc::new(memory);
-        let (socket, doorbell) = LocalSocket::pair().unwrap();
-        let line = Arc::new(Line::new(socket, doorbell));
-        let writer = Writer::new(Arc::clone(&memory), 0, WORDS);
-        let (overflow, tally) = (Overflow::DropNewest, Arc::default());
-        let sink = RingSink::new(&names, &memory, writer, overflow, &line, &tally, 77);
-        let inbound = Inbound::open(names.to_vec(), vec![descriptor], 1, WORDS as u64);
-        (sink, inbound.unwrap())
-    }
-
-    fn offer(sink: &mut RingSink, number: u64) -> bool {
-        let message = MessageRef {
-            group: "y",
-            group_id: GroupId(1),
-            sender: Origin::default(),
-            number,
-            bytes: &[7; 1000],
-        };
-        sink.offer(message).kept
-    }
-
-    fn lost(first: u64, last: u64) -> Received {
-        Received::Lost(Lost::new("y", Origin::default(), first, last))
-    }
-
-    fn next(inbound: &Inbound) -> Option<Received> {
-        let mut reading = lock(&inbound.reading);
-        reading.take(0, &inbound.names, &mut own).unwrap()
-    }
-
-    fn rest(inbound: &Inbound) -> VecDeque<Received> {
-        std::iter::from_fn(|| next(inbound)).collect()
-    }
-
-    fn number(received: Option<Received>) -> u64 {
-        received.and_then(Received::into_message).unwrap().number()
-    }
-
-    #[test]
-    fn what_is_missing_comes_in_its_place_also_when_the_ring_was_full() {
-        let (mut sink, inbound) = ring();
-        sink.tell(lost(1, 2));
-        assert!(sink.catch_up());
-        for number in 3..=5 {
-            assert!(offer(&mut sink, number));
-        }
-        assert!(!offer(&mut sink, 6) && !offer(&mut sink, 7));
-        sink.tell(lost(8, 9));
-        let packets = Received::LostPackets(LostPackets {
-            sender: Origin::default(),
-            packets: 3,
-        });
-        sink.tell(packets.clone());
-        let excluded = Received::Excluded(Excluded {
-            incarnation: Incarnation(2),
-        });
-        sink.tell(excluded.clone());
-        assert_eq!(next(&inbound), Some(lost(1, 2)));
-        assert_eq!(number(next(&inbound)), 3);
-        // There is room for what is missing, and one more.
-        assert!(offer(&mut sink, 10));
-        assert!(!offer(&mut sink, 11));
-        assert_eq!(number(next(&inbound)), 4);
-        assert_eq!(number(next(&inbound)), 5);
-        let dropped = |messages| Received::Dropped(Dropped { messages });
-        let told = [
-            next(&inbound),
-            next(&inbound),
-            next(&inbound),
-            next(&inbound),
-        ];
-        assert_eq!(
-            told.map(Option::unwrap),
-            [dropped(2), lost(8, 9), packets, excluded]
-        );
-        assert_eq!(number(next(&inbound)), 10);
-        // Nothing was written after it, and it is told all the same, once.
-        assert_eq!(rest(&inbound), [dropped(1)]);
-        assert!(offer(&mut sink, 12));
-        assert_eq!(number(next(&inbound)), 12);
-        assert_eq!(rest(&inbound), []);
-    }
-}
+mod tests;

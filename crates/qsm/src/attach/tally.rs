@@ -13,9 +13,9 @@ qsm_metrics::metrics! {
         subscriptions: gauge(subscriptions),
         /// Publishers it has.
         publishers: gauge(publishers),
-        /// Messages put into its rings.
+        /// Messages that it was given.
         delivered: counter(messages),
-        /// Messages that found no room in them.
+        /// Messages that found no room in its rings.
         dropped: counter(messages),
         /// Times it was woken for messages: at most once per turn of a core thread.
         wakes: counter(times),
@@ -25,6 +25,8 @@ qsm_metrics::metrics! {
         doorbells: counter(times),
         /// Events that it was not told because it does not read them.
         events_dropped: counter(events),
+        /// Messages copied into its rings, because it holds its share of the log.
+        copied: counter(messages),
     }
 }
 
@@ -103,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_row_travels_whole() {
-        let values: Vec<u64> = (1..=10).collect();
+        let values: Vec<u64> = (1..=11).collect();
         assert_eq!(ClientRow::of_values(&values).values(), values);
         assert_eq!(ClientRow::of_values(&[]), ClientRow::default());
     }
@@ -113,7 +115,7 @@ mod tests {
         let row = ClientRow::of_values(&[1, 77, 0, 2, 300]);
         let text = row.to_string();
         assert!(text.starts_with("attached process 1, pid 77:\n"), "{text}");
-        assert!(text.ends_with("           300  delivered: Messages put into its rings.\n"));
+        assert!(text.ends_with("           300  delivered: Messages that it was given.\n"));
         assert!(!text.contains("subscriptions"), "{text}");
         let json = row.to_json();
         assert!(json.starts_with(r#"{"client":1,"pid":77,"stats":{"subscriptions":0,"#));

@@ -179,7 +179,7 @@ where
     K: Eq + Hash + Send,
     F: Fn(MessageRef<'_>) -> K + Send + Sync,
 {
-    fn offer(&mut self, message: MessageRef<'_>) -> Offered {
+    fn offer(&mut self, _delivery: u64, message: MessageRef<'_>) -> Offered {
         let key = (self.key_of)(message);
         let message = self.own(message);
         self.put(key, message)
@@ -193,7 +193,7 @@ where
         true
     }
 
-    fn wake(&self) {
+    fn wake(&mut self) {
         self.inbox.wake();
     }
 
@@ -266,13 +266,16 @@ mod tests {
     }
 
     fn offer(poster: &mut Poster<u8, Key>, number: u64, bytes: &[u8]) -> Offered {
-        poster.offer(MessageRef {
-            group: "g",
-            group_id: GroupId(1),
-            sender: SENDER,
+        poster.offer(
             number,
-            bytes,
-        })
+            MessageRef {
+                group: "g",
+                group_id: GroupId(1),
+                sender: SENDER,
+                number,
+                bytes,
+            },
+        )
     }
 
     fn told(turn: Turn) -> i64 {
@@ -337,13 +340,16 @@ mod tests {
         let key_of = |message: MessageRef<'_>| message.number;
         let mut poster = Poster::new(&inbox, &Arc::new(key_of), &Arc::default());
         for number in 0..100_000 {
-            poster.offer(MessageRef {
-                group: "g",
-                group_id: GroupId(1),
-                sender: SENDER,
+            poster.offer(
                 number,
-                bytes: b"",
-            });
+                MessageRef {
+                    group: "g",
+                    group_id: GroupId(1),
+                    sender: SENDER,
+                    number,
+                    bytes: b"",
+                },
+            );
             assert!(inbox.try_recv().unwrap().is_some());
             assert!(poster.slots.len() <= SLOTS_LEAST + 1);
         }

@@ -19,8 +19,9 @@ pub(crate) enum Sink {
 
 /// A queue of another kind: its reader is another process, or wants the newest message of each key.
 pub(crate) trait ForeignQueue: Send {
-    /// Writes a message, or drops it by the queue's policy.
-    fn offer(&mut self, message: MessageRef<'_>) -> Offered;
+    /// Writes a message, or drops it by the queue's policy. Queues of one core thread that are offered
+    /// the same one are told the same number of the delivery, and no other message has it.
+    fn offer(&mut self, delivery: u64, message: MessageRef<'_>) -> Offered;
 
     /// Writes what is missing, or keeps it until there is room.
     fn tell(&mut self, notice: Received);
@@ -29,7 +30,7 @@ pub(crate) trait ForeignQueue: Send {
     fn catch_up(&mut self) -> bool;
 
     /// Wakes the reader if it sleeps. Once per turn of the core thread.
-    fn wake(&self);
+    fn wake(&mut self);
 
     /// Tells the reader why no more will come, if it does not learn that otherwise.
     fn close(&self, _why: RecvError) {}

@@ -166,6 +166,7 @@ fn replies() -> Vec<Reply> {
             node: NodeId(u64::MAX),
             message_bytes_max: 5,
             ring_words: 6,
+            log_words: 7,
         },
         Reply::Done { id: 1 },
         Reply::Subscribed {

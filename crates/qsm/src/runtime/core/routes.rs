@@ -1,5 +1,6 @@
 //! From a delivered message to the subscriptions of its group: one look into a table indexed by
-//! the group's number, then one copy for each queue, and none for upcalls (R128).
+//! the group's number, then one copy for each queue, one for all attached processes together, and
+//! none for upcalls (R128).
 
 mod fullness;
 #[cfg(test)]
@@ -130,6 +131,8 @@ pub(super) struct Routes {
     behind: Vec<usize>,
     catch_up_at: Instant,
     readers: FullQueues,
+    /// Messages handed out so far.
+    deliveries: u64,
     stats: RuntimeStats,
 }
 
@@ -238,7 +241,7 @@ impl Routes {
         for place in self.touched.drain(..) {
             if let Some(subscriber) = &mut self.subscribers[place] {
                 subscriber.touched = false;
-                match &subscriber.sink {
+                match &mut subscriber.sink {
                     Sink::Queue(inbox) => inbox.wake(),
                     Sink::Foreign(queue) => queue.wake(),
                     Sink::Upcall(_) => {}
@@ -399,6 +402,7 @@ impl Routes {
         let Some(subscriber) = &mut self.subscribers[place] else {
             return;
         };
+        self.deliveries += 1;
         let offered = match &mut subscriber.sink {
             Sink::Upcall(upcall) => {
                 self.stats.upcalls += 1;
@@ -408,7 +412,7 @@ impl Routes {
                 let own = || Received::Message(own(bound, message));
                 inbox.offer(message.bytes.len(), own)
             }
-            Sink::Foreign(queue) => queue.offer(lend(bound, message)),
+            Sink::Foreign(queue) => queue.offer(self.deliveries, lend(bound, message)),
         };
         self.stats.slow_consumer_drops += offered.dropped;
         self.stats.messages_queued += u64::from(offered.kept);
@@ -564,6 +568,7 @@ impl Deliver for Routes {
             self.stats.messages_unwanted += 1;
             return;
         };
+        self.deliveries += 1;
         for place in &bound.audience.ordered {
             let Some(subscriber) = &mut self.subscribers[*place] else {
                 continue;
@@ -578,7 +583,7 @@ impl Deliver for Routes {
                     let own = || Received::Message(own(bound, message));
                     inbox.offer(message.bytes.len(), own)
                 }
-                Sink::Foreign(queue) => queue.offer(lend(bound, message)),
+                Sink::Foreign(queue) => queue.offer(self.deliveries, lend(bound, message)),
             };
             self.stats.slow_consumer_drops += offered.dropped;
             self.stats.messages_queued += u64::from(offered.kept);
