@@ -9,6 +9,7 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 
 use crate::question::{Answer, Question, Reply};
+use crate::server::Owner;
 
 /// Time that a node has for each part of its answer: it may ask the membership service for names.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -17,21 +18,35 @@ const ANSWER_BYTES_MAX: u64 = 256 << 20;
 /// Flags of a socket that listens, in the kernel's table.
 const LISTENS: &str = "00010000";
 
-/// A node of this host, in this network namespace, that can be asked.
+/// A node of this host, in this network namespace, that can be asked; or a membership service.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeSocket {
+    owner: Owner,
     pid: u32,
     number: u32,
 }
 
 impl NodeSocket {
-    /// All that there are, by process.
+    /// All nodes that there are, by process.
     ///
     /// # Errors
     /// The kernel's table of sockets cannot be read.
     pub fn all() -> io::Result<Vec<Self>> {
+        Self::all_of(Owner::Node)
+    }
+
+    /// All membership services that there are, by process.
+    ///
+    /// # Errors
+    /// The kernel's table of sockets cannot be read.
+    pub fn services() -> io::Result<Vec<Self>> {
+        Self::all_of(Owner::Service)
+    }
+
+    fn all_of(owner: Owner) -> io::Result<Vec<Self>> {
         let table = fs::read_to_string("/proc/net/unix")?;
-        let mut all: Vec<Self> = table.lines().filter_map(listed).collect();
+        let of = |line| listed(owner, line);
+        let mut all: Vec<Self> = table.lines().filter_map(of).collect();
         all.sort_unstable();
         all.dedup();
         Ok(all)
@@ -46,7 +61,7 @@ impl NodeSocket {
     /// Its name in the abstract namespace.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("qsm/{}/{}", self.pid, self.number)
+        format!("{}/{}/{}", self.owner.prefix(), self.pid, self.number)
     }
 
     /// Asks it; it has 10 s for each part of its answer.
@@ -90,13 +105,15 @@ impl NodeSocket {
     }
 }
 
-/// The node of a line of the kernel's table, if it is one that listens.
-fn listed(line: &str) -> Option<NodeSocket> {
+/// The owner of a line of the kernel's table, if it is such a one and listens.
+fn listed(owner: Owner, line: &str) -> Option<NodeSocket> {
     let mut fields = line.split_whitespace();
     let flags = fields.nth(3)?;
-    let name = fields.nth(3)?.strip_prefix("@qsm/")?;
+    let name = fields.nth(3)?.strip_prefix('@')?;
+    let name = name.strip_prefix(owner.prefix())?.strip_prefix('/')?;
     let (pid, number) = name.split_once('/')?;
     let node = NodeSocket {
+        owner,
         pid: pid.parse().ok()?,
         number: number.parse().ok()?,
     };
@@ -151,10 +168,16 @@ mod tests {
     fn nodes_are_found_in_the_kernels_table() {
         let line = "0000000000000000: 00000002 00000000 00010000 0001 01 26611 @qsm/4711/0";
         let node = NodeSocket {
+            owner: Owner::Node,
             pid: 4711,
             number: 0,
         };
+        let listed = |line: &str| listed(Owner::Node, line);
         assert_eq!(listed(line), Some(node));
+        let service = line.replace("@qsm/", "@qsm-gms/");
+        assert_eq!(listed(&service), None);
+        let found = super::listed(Owner::Service, &service).unwrap();
+        assert_eq!(found.name(), "qsm-gms/4711/0");
         assert_eq!(listed(&line.replace("00010000", "00000000")), None);
         for other in ["@qsm/x/0", "@qsm/1", "/run/qsm/1/0", "@qsm/1/0/2", ""] {
             assert_eq!(listed(&line.replace("@qsm/4711/0", other)), None, "{other}");

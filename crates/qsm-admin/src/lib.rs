@@ -8,6 +8,8 @@
 //! that was killed, and there is one namespace for each network namespace. Whoever may end a process
 //! may ask it: its own user, and root. An asker, too, looks who answers.
 //!
+//! Membership services have sockets of their own, `@qsm-gms/PID/N`.
+//!
 //! One client is served at a time; what it may cost has a limit: [`QUESTION_BYTES_MAX`],
 //! [`QUESTION_TIME`], [`ANSWER_TIME`].
 //!
@@ -30,12 +32,14 @@ mod client;
 mod message;
 mod question;
 mod server;
+mod service;
 mod state;
 
 pub use client::{AskError, NodeSocket};
 pub use message::{Came, GapState, MessageState, MessageStreamState, PartsState, Standing};
 pub use question::{Answer, Question};
 pub use server::{ANSWER_TIME, AdminSocket, QUESTION_BYTES_MAX, QUESTION_TIME};
+pub use service::{RepairLimitState, ServiceState};
 pub use state::{
     GroupState, MemberState, NodeState, Reach, ReceivingState, RegionState, SendingState,
 };

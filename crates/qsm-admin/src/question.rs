@@ -2,9 +2,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::message::MessageState;
+use crate::service::{RepairLimitState, ServiceState};
 use crate::state::{GroupState, NodeState};
 
-/// A question to a node. As JSON: `{"ask":"node"}`, `{"ask":"group","name":"news"}`.
+/// A question to a node, or to a membership service. As JSON: `{"ask":"node"}`, `{"ask":"group","name":"news"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -27,6 +28,10 @@ pub enum Question {
         /// Its number among the sender's messages to the group.
         number: u64,
     },
+    /// To a membership service: what it is, and the limit of repairs.
+    Service,
+    /// To a membership service: this limit of repairs is to hold from now on.
+    LimitRepairs(RepairLimitState),
 }
 
 /// Its answer: the same word, and its state.
@@ -42,6 +47,8 @@ pub enum Answer {
     Group(Option<GroupState>),
     /// To [`Question::Message`]; `None`: the node neither publishes to the group nor receives it.
     Message(Option<MessageState>),
+    /// To [`Question::Service`] and [`Question::LimitRepairs`]: as it is then.
+    Service(ServiceState),
 }
 
 impl Answer {
@@ -74,6 +81,13 @@ mod tests {
         let line = r#"{"ask":"group","name":"news"}"#;
         assert_eq!(serde_json::to_string(&question).unwrap(), line);
         assert_eq!(serde_json::from_str::<Question>(line).unwrap(), question);
+        let limit = Question::LimitRepairs(RepairLimitState {
+            bytes_per_second: 0,
+            share_ppm: 50_000,
+        });
+        let line = r#"{"ask":"limit_repairs","bytes_per_second":0,"share_ppm":50000}"#;
+        assert_eq!(serde_json::to_string(&limit).unwrap(), line);
+        assert_eq!(serde_json::from_str::<Question>(line).unwrap(), limit);
         let line = serde_json::to_string(&Reply::Answer(Answer::Group(None))).unwrap();
         assert_eq!(line, r#"{"answer":{"group":null}}"#);
     }

@@ -25,7 +25,23 @@ const SOCKETS_MAX: u32 = 1024;
 /// Pause after the system could not give a connection, as when descriptors are short.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket at which a node is asked; until it is dropped.
+/// Owner of a socket, which its name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owner {
+    Node,
+    Service,
+}
+
+impl Owner {
+    pub(crate) fn prefix(self) -> &'static str {
+        match self {
+            Self::Node => "qsm",
+            Self::Service => "qsm-gms",
+        }
+    }
+}
+
+/// A socket at which a node is asked, or a membership service; until it is dropped.
 pub struct AdminSocket {
     name: String,
     shared: Arc<Shared>,
@@ -38,14 +54,32 @@ struct Shared {
 }
 
 impl AdminSocket {
-    /// Opens a socket at the first free name of this process. `answer` is called on a thread of it.
+    /// Opens a socket of a node at the first free name of this process. `answer` is called on a thread
+    /// of it.
     ///
     /// # Errors
     /// The system gives no socket or no thread.
     pub fn open(
         answer: impl Fn(Question) -> Result<Answer, String> + Send + 'static,
     ) -> io::Result<Self> {
-        let (name, listener) = listen()?;
+        Self::open_of(Owner::Node, answer)
+    }
+
+    /// The same of a membership service.
+    ///
+    /// # Errors
+    /// The system gives no socket or no thread.
+    pub fn open_service(
+        answer: impl Fn(Question) -> Result<Answer, String> + Send + 'static,
+    ) -> io::Result<Self> {
+        Self::open_of(Owner::Service, answer)
+    }
+
+    fn open_of(
+        owner: Owner,
+        answer: impl Fn(Question) -> Result<Answer, String> + Send + 'static,
+    ) -> io::Result<Self> {
+        let (name, listener) = listen(owner)?;
         let shared = Arc::new(Shared {
             listener,
             ended: AtomicBool::new(false),
@@ -87,9 +121,9 @@ impl Drop for AdminSocket {
     }
 }
 
-fn listen() -> io::Result<(String, UnixListener)> {
+fn listen(owner: Owner) -> io::Result<(String, UnixListener)> {
     for number in 0..SOCKETS_MAX {
-        let name = format!("qsm/{}/{number}", std::process::id());
+        let name = format!("{}/{}/{number}", owner.prefix(), std::process::id());
         let address = SocketAddr::from_abstract_name(&name)?;
         match UnixListener::bind_addr(&address) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}

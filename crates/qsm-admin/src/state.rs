@@ -19,6 +19,9 @@ pub struct NodeState {
     pub program: String,
     /// The version of its library.
     pub version: String,
+    /// What it goes by, where nodes do not multicast unless they are told to, as in "wlan0 is wireless".
+    #[serde(default)]
+    pub medium: Option<String>,
 }
 
 /// A group, as a node sees it. A publisher sees all regions of it, a receiver its own.

@@ -4,7 +4,10 @@ use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
-use qsm_admin::{AdminSocket, Answer, AskError, NodeSocket, QUESTION_BYTES_MAX, Question};
+use qsm_admin::{
+    AdminSocket, Answer, AskError, NodeSocket, QUESTION_BYTES_MAX, Question, RepairLimitState,
+    ServiceState,
+};
 use serde_json::json;
 
 fn open() -> AdminSocket {
@@ -44,6 +47,35 @@ fn a_node_is_found_and_answers() {
     assert_eq!(group, Answer::Group(None));
     let refused = node.ask(&Question::Node).unwrap_err();
     assert!(matches!(refused, AskError::Refused(cause) if cause == "not now"));
+}
+
+#[test]
+fn a_membership_service_is_no_node() {
+    let answer = |question| match question {
+        Question::LimitRepairs(limit) => Ok(Answer::Service(ServiceState {
+            cluster: "blue".to_owned(),
+            address: ([10, 0, 0, 1], 4481).into(),
+            nodes: 3,
+            repair_limit: limit,
+        })),
+        _ => Err("not now".to_owned()),
+    };
+    let socket = AdminSocket::open_service(answer).unwrap();
+    assert!(find(&socket).is_none());
+    let all = NodeSocket::services().unwrap();
+    let service = all.into_iter().find(|one| one.name() == socket.name());
+    let limit = RepairLimitState {
+        bytes_per_second: 1_000_000,
+        share_ppm: 0,
+    };
+    let answer = service
+        .unwrap()
+        .ask(&Question::LimitRepairs(limit))
+        .unwrap();
+    let Answer::Service(state) = answer else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(state.repair_limit, limit);
 }
 
 #[test]

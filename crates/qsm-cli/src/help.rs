@@ -58,6 +58,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm plan", &[0, 1, 2]),
     ("qsm pub", &[0, 1, 2, 3, 4, 130]),
     ("qsm regions", &[0, 1, 2, 3]),
+    ("qsm repair", &[0, 1, 2]),
     ("qsm sim", &[0, 1, 2, 4, 130]),
     ("qsm sim replay", &[0, 1, 2]),
     ("qsm sim run", &[0, 1, 2, 130]),

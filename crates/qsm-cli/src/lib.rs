@@ -63,6 +63,7 @@ use crate::commands::lab::{self, LabArgs};
 use crate::commands::list::{ListArgs, groups, nodes, regions};
 use crate::commands::plan::{self, PlanArgs};
 use crate::commands::publish::{self, PubArgs};
+use crate::commands::repair::{self, RepairArgs};
 use crate::commands::shell::{self, CompletionArgs, ManArgs};
 use crate::commands::sim::{self, SimArgs};
 use crate::commands::subscribe::{self, SubArgs};
@@ -106,6 +107,8 @@ enum Command {
     Dash(DashArgs),
     /// Ask the nodes of this host where a group's messages go, or what they lose, and why
     Explain(ExplainArgs),
+    /// Show or change the limit of what the nodes of a cluster send again
+    Repair(RepairArgs),
     /// Make the keys of a cluster: the one that protects its packets, and a root that makes tokens
     Init(InitArgs),
     /// Make the key of a cluster, which protects its packets, or of a node
@@ -233,6 +236,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Groups(args) => groups::run(args),
         Command::Regions(args) => regions::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Repair(args) => repair::run(args),
         Command::Top(args) => top::run(args),
         Command::Dash(args) => dash::run(args),
         Command::Plan(args) => plan::run(args),
@@ -306,10 +310,7 @@ mod tests {
         assert_eq!(node.network.interface, ["lo", "eth1"]);
         assert_eq!(node.loss, 25_000);
         assert_eq!(node.receive_buffer, Some(4 << 20));
-        assert_eq!(
-            node.service,
-            Some(ServicePlace::parse("10.0.0.1:5").unwrap())
-        );
+        assert_eq!(node.service, [ServicePlace::parse("10.0.0.1:5").unwrap()]);
         assert_eq!(node.network.discovery, Some("239.1.2.3:4".parse().unwrap()));
         let range = ("ff18::".parse().unwrap(), 32);
         assert_eq!(node.network.data_range, Some(range));

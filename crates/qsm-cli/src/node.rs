@@ -6,9 +6,9 @@ use std::time::Duration;
 use qsm::{Builder, Cloning, Embedded, Flushed, Node, RequestError};
 use qsm_console::failure::Failure;
 use qsm_console::log::Note;
-use qsm_console::loopback;
-use qsm_console::options::{AttachOptions, NodeOptions, RecordingOptions};
+use qsm_console::options::{AttachOptions, Multicast, NodeOptions, RecordingOptions};
 use qsm_console::solitude::Doubts;
+use qsm_console::{loopback, unicast};
 
 /// Starts a node, or attaches. Warns if the node reaches this host alone and nobody asked for that.
 ///
@@ -48,6 +48,10 @@ pub(crate) fn start_own(
     if let Some(line) = loopback::warning(&report.interface).filter(|_| unasked) {
         Note::warn("loopback", &line).say();
     }
+    let unsaid = options.network.multicast == Multicast::Auto;
+    if let Some(line) = unicast::notice(&report.interface).filter(|_| unsaid) {
+        Note::warn("unicast", &line).say();
+    }
     let mut strategies = report.strategies().into_iter();
     if let Cloning::Refused(_) = report.cloning
         && let Some(refused) = strategies.find(|one| one.name == Cloning::NAME)
@@ -72,8 +76,8 @@ pub(crate) fn not_entered(
     if !timeout || attach.attach.is_some() || service.is_some() {
         return failure;
     }
-    let looked = match &options.service {
-        Some(service) => format!("at {service} (--service), nor by multicast"),
+    let looked = match options.services_tried() {
+        Some(places) => format!("at {places} (--service), nor by multicast"),
         None => "to multicast".to_owned(),
     };
     let doubts = Doubts::of(node);

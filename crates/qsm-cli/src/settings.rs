@@ -48,6 +48,9 @@ const KEYS: [&str; 22] = [
     "slow-after",
 ];
 
+/// Those that may be given again: lists in the file, and with commas in variables.
+const LISTS: [&str; 2] = ["interface", "service"];
+
 /// Values by key.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
@@ -112,9 +115,9 @@ impl Settings {
                 let text = text.to_string_lossy().into_owned();
                 let several =
                     |text: &str| text.split(',').map(|one| one.trim().to_owned()).collect();
-                let values = match key {
-                    "interface" => several(&text),
-                    _ => vec![text],
+                let values = match LISTS.contains(&key) {
+                    true => several(&text),
+                    false => vec![text],
                 };
                 let source = Source::Variable(name);
                 set.insert(key, Setting { values, source });
@@ -305,7 +308,7 @@ fn read(path: &Path, text: &str) -> Result<BTreeMap<&'static str, Setting>, Fail
             return Err(wrong(at, &cause));
         };
         let values = match value.into_inner() {
-            Value::Array(values) if key == "interface" => values.iter().map(scalar).collect(),
+            Value::Array(values) if LISTS.contains(&key) => values.iter().map(scalar).collect(),
             value => scalar(&value).map(|value| vec![value]),
         };
         let values: Vec<String> = values.ok_or_else(|| {
@@ -414,11 +417,14 @@ mod tests {
     }
 
     #[test]
-    fn two_networks_are_a_list() {
+    fn networks_and_services_are_lists() {
         let set = settings("list", "interface = ['lo', 'eth1']\n", &[]).unwrap();
         assert_eq!(row(&set, "interface").value, "lo,eth1");
         let set = settings("names", "", &[("QSM_INTERFACE", "a, b")]).unwrap();
         assert_eq!(set.set["interface"].values, ["a", "b"]);
+        let text = "service = ['a:1', '_qsm._udp.example.org']\n";
+        let set = settings("services", text, &[]).unwrap();
+        assert_eq!(row(&set, "service").value, "a:1,_qsm._udp.example.org");
     }
 
     #[test]

@@ -33,6 +33,7 @@ const PIN: &str = "it takes CPUs 0 to 3; tests/engine.rs runs it with those that
 const HOSTS: &str = "tests/hosts.rs runs it, on hosts of a lab";
 const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
 const HINTED: &str = "tests/hints.rs runs it, with nodes that the hints name";
+const LIMITED: &str = "tests/repair.rs runs it, on hosts of a lab and for a cluster of its own";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
 
 /// Each command, in the order in which they are run.
@@ -176,6 +177,22 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "operate/networks.md",
         "qsm pub news --multicast none --service one:4481",
         NotHere(UNICAST),
+    ),
+    (
+        "operate/networks.md",
+        "qsm sub news --service _qsm._udp.example.org --service 10.0.0.9:4481",
+        NotHere("tests/services.rs asks a DNS server of its own, on a host of a lab"),
+    ),
+    (
+        "operate/repair-limit.md",
+        "qsm repair --limit 5%",
+        NotHere(LIMITED),
+    ),
+    ("operate/repair-limit.md", "qsm repair", NotHere(LIMITED)),
+    (
+        "operate/repair-limit.md",
+        "qsm repair --limit none",
+        NotHere(LIMITED),
     ),
     (
         "operate/planning.md",

@@ -10,6 +10,7 @@
 pub mod absence;
 mod away;
 pub mod digest;
+mod dns;
 pub mod failure;
 pub mod figures;
 pub mod log;
@@ -21,7 +22,9 @@ pub mod output;
 pub mod passage;
 pub mod progress;
 pub mod reach;
+pub mod restraint;
 pub mod solitude;
 pub mod stop;
 pub mod table;
+pub mod unicast;
 pub mod utc;

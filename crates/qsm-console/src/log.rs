@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 42] = [
+pub const EVENTS: [&str; 43] = [
     "address-lost",
     "admitted",
     "alone",
@@ -68,6 +68,7 @@ pub const EVENTS: [&str; 42] = [
     "stranger",
     "subscribed",
     "unconfirmed",
+    "unicast",
     "unserved",
     "waiting",
     "yielded",

@@ -33,6 +33,7 @@ mod tests {
             mtu: 1500,
             loopback,
             multicast: !loopback,
+            medium: qsm::Medium::Wire,
         }
     }
 

@@ -282,8 +282,10 @@ struct NamedService {
 
 impl NamedService {
     fn of(options: &NodeOptions) -> Option<Self> {
+        let places: Vec<String> = options.service.iter().map(ToString::to_string).collect();
+        (!places.is_empty()).then_some(())?;
         Some(Self {
-            option: options.service.as_ref()?.to_string(),
+            option: places.join(", "),
             addresses: options.services().ok()?,
             told: None,
         })

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use qsm::{Deafness, Event, Origin};
 
 use crate::names::Names;
+use crate::restraint::{Restraint, Told};
 
 /// What to do where multicast does not pass; with the page that says more.
 pub const REMEDY: &str = "let UDP to that address and port through the firewalls of both hosts, and \
@@ -24,8 +25,10 @@ const MEMBERS_MAX: usize = 1 << 12;
 pub(crate) struct Earshot {
     /// Those that do not hear it.
     pub(crate) unheard: Unheard,
+    /// Events of nodes that come and go; by who it is, and whether this node is the listener.
+    restraint: Restraint<(Origin, bool), Waiting>,
     /// Events to be told, as soon as the other one's name is known.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Told<Waiting>>,
 }
 
 #[derive(Debug)]
@@ -50,40 +53,53 @@ impl Earshot {
             true => self.unheard.end(&deafness),
             false => self.unheard.begin(&deafness),
         }
+        let waiting = Waiting {
+            deafness,
+            hears,
+            until: now + PATIENCE,
+            lists: names.lists(),
+        };
+        let subject = (other(&deafness), deafness.here);
+        let told = self.restraint.take(subject, waiting, now);
+        told.into_iter().for_each(|told| self.tell(told));
+    }
+
+    fn tell(&mut self, told: Told<Waiting>) {
         if self.waiting.len() < WAITING_MAX {
-            self.waiting.push_back(Waiting {
-                deafness,
-                hears,
-                until: now + PATIENCE,
-                lists: names.lists(),
-            });
+            self.waiting.push_back(told);
         }
     }
 
     /// The next line. Where nobody asks for names (`None`), none waits for one.
     pub(crate) fn next(&mut self, now: SystemTime, names: Option<&Names>) -> Option<String> {
+        for told in self.restraint.due(now) {
+            self.tell(told);
+        }
         let asked = names.is_some();
         let nobody = Names::default();
         let names = names.unwrap_or(&nobody);
-        let one = self.waiting.front()?;
+        let one = &self.waiting.front()?.notice;
         let known = !one.hears && names.get(other(&one.deafness)).is_some();
         if asked && !known && names.lists() == one.lists && now < one.until {
             return None;
         }
+        let told = self.waiting.pop_front()?;
+        let suffix = told.suffix();
         let Waiting {
             deafness,
             hears: again,
             lists,
             ..
-        } = self.waiting.pop_front()?;
-        Some(match again {
+        } = told.notice;
+        let line = match again {
             false => deaf(&deafness, names),
             true if names.lists() > lists => match names.is_there(other(&deafness)) {
                 true => hears(&deafness, names),
                 false => gone(&deafness, names),
             },
             true => format!("{}, or it is gone", hears(&deafness, names)),
-        })
+        };
+        Some(line + &suffix)
     }
 }
 
@@ -179,6 +195,7 @@ mod tests {
     use qsm::{Incarnation, NodeId, NodeRow, RegionId};
 
     use super::*;
+    use crate::restraint;
 
     fn origin(node: u64) -> Origin {
         Origin {
@@ -237,12 +254,16 @@ mod tests {
         names.learn(vec![row(9, "sink")]);
         let line = earshot.next(start, Some(&names)).unwrap_or_default();
         assert!(line.contains("does not reach sink at"), "{line}");
+        // Not before ten seconds have passed.
+        let start = start + restraint::PAUSE;
         earshot.take(&Event::Hears(one), start, &names);
         assert_eq!(earshot.next(start, Some(&names)), None);
         let again = "multicast of this node reaches sink at 10.0.0.9:5000 again";
         let unsure = format!("{again}, or it is gone");
         assert_eq!(earshot.next(start + PATIENCE, Some(&names)), Some(unsure));
+        let mut start = start;
         let mut end = |rows: &[NodeRow]| {
+            start += restraint::PAUSE;
             earshot.take(&Event::Hears(one), start, &names);
             names.learn(rows.to_vec());
             earshot.next(start, Some(&names)).unwrap_or_default()
@@ -257,6 +278,26 @@ mod tests {
         earshot.take(&Event::Hears(deafness(9, true)), now, &Names::default());
         let line = earshot.next(now, None).unwrap_or_default();
         assert!(line.ends_with("again, or it is gone"), "{line}");
+    }
+
+    #[test]
+    fn who_comes_and_goes_is_told_of_once_in_ten_seconds() {
+        let (names, mut earshot) = (Names::default(), Earshot::default());
+        let start = SystemTime::UNIX_EPOCH;
+        let one = deafness(9, false);
+        let mut lines = Vec::new();
+        for second in 0..20 {
+            let now = start + Duration::from_secs(second);
+            let event = match second % 2 {
+                0 => Event::Deaf(one),
+                _ => Event::Hears(one),
+            };
+            earshot.take(&event, now, &names);
+            lines.extend(core::iter::from_fn(|| earshot.next(now, None)));
+        }
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        let suffix = "it comes and goes: 10 changes in 10 s";
+        assert!(lines[1].ends_with(suffix), "{lines:?}");
     }
 
     #[test]

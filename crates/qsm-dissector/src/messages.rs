@@ -176,6 +176,7 @@ pub const TO_SERVICE: &[Variant] = &[
             flag("rates_whole", "it publishes to no other group").drawn("whole"),
         ],
     ),
+    variant(14, "Foreign", &[REGION]),
 ];
 
 const NODE_ROW: &[Field] = &[
@@ -385,6 +386,15 @@ pub const UPDATES: &[Variant] = &[
                 "groups whose messages have a lifetime",
             )
             .drawn("groups"),
+        ],
+    ),
+    variant(
+        11,
+        "Repairs",
+        &[
+            u64("repair_rate", "bytes a second that a node may send again")
+                .drawn("bytes per second"),
+            u32("repair_share", "such bytes of a million that are new").drawn("share of a million"),
         ],
     ),
 ];

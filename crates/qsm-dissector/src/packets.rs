@@ -26,7 +26,12 @@ const COVERAGE: &[(u64, &str)] = &[
 ];
 
 /// Words of a member on how it hears a speaker.
-const HEARING: &[(u64, &str)] = &[(0, "unsure"), (1, "deaf"), (2, "hears again")];
+const HEARING: &[(u64, &str)] = &[
+    (0, "unsure"),
+    (1, "deaf"),
+    (2, "hears again"),
+    (3, "newcomer"),
+];
 
 const CHANNEL: Field = u32("channel", "channel of a region").brief();
 const REGION: Field = u32("region", "region").brief();

@@ -216,12 +216,16 @@ fn kind(facts: &Facts) -> Finding {
         ),
         Some(Kind::Wireless) => warning(
             format!(
-                "{name} is wireless: access points send multicast at their lowest rate, unacknowledged"
+                "{name} is wireless: access points send multicast at their lowest rate, unacknowledged; \
+                 nodes go by unicast there unless --multicast asm says otherwise"
             ),
             "use a cable; or let the access point turn multicast into unicast",
         ),
         Some(Kind::Tunnel(kind)) => warning(
-            format!("{name} is a tunnel ({kind}): most of them carry no multicast"),
+            format!(
+                "{name} is a tunnel ({kind}): most of them carry no multicast; nodes go by unicast there \
+                 unless --multicast asm says otherwise"
+            ),
             "check it as the page \"Networks\" says, or use another network",
         ),
         Some(Kind::Ethernet) => ok(id, format!("{name} is an Ethernet")),
@@ -242,6 +246,10 @@ fn multicast_flag(facts: &Facts) -> Finding {
         Some(false) if facts.link.kind == Some(Kind::Loopback) => ok(
             id,
             format!("{name} carries multicast within the host without the flag"),
+        ),
+        Some(false) if matches!(facts.link.kind, Some(Kind::Tunnel(_))) => ok(
+            id,
+            format!("{name} carries no multicast, and nodes need none there, but --service"),
         ),
         Some(false) => {
             let on = ip_link(facts, &["multicast", "on"], &["multicast", "off"]);

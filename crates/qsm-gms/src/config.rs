@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use qsm_plan::ServiceHints;
 use qsm_proto::view::MEMBERS_MAX;
 use qsm_wire::NodeId;
+use qsm_wire::membership::RepairLimit;
 
 use crate::plan::{addresses_max, is_usable};
 
@@ -73,6 +74,9 @@ pub struct ServiceConfig {
     /// Hints of the designer, which go before all plans (R-VIEW-18). They hold from a node's first batch
     /// on, also if nothing is planned.
     pub hints: ServiceHints,
+    /// Limit of what each node sends again, until [`Service::limit_repairs`](crate::Service::limit_repairs)
+    /// changes it (R-NAK-16). None by default.
+    pub repair_limit: RepairLimit,
     /// How long a leaving member may take to drain before it is taken out anyway.
     pub drain_max: Duration,
     /// Largest datagram, bytes.
@@ -199,6 +203,7 @@ impl ServiceConfig {
             plan_unwanted_ppm: 0,
             plan_common: Some(PLAN_COMMON),
             hints: ServiceHints::default(),
+            repair_limit: RepairLimit::default(),
             drain_max: Duration::from_secs(30),
             datagram_bytes,
             limits: ServiceLimits::default(),

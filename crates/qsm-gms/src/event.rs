@@ -65,6 +65,18 @@ pub enum ServiceEvent {
         /// Its name.
         name: String,
     },
+    /// Packets of another cluster come to the address of a region.
+    Foreign {
+        /// The first member that has said so.
+        origin: Origin,
+        /// Its name.
+        name: String,
+        /// The address.
+        address: Option<SocketAddr>,
+        /// The region moves to another address; else it stays, because too many have moved lately, or
+        /// because it is a merged one.
+        moves: bool,
+    },
     /// A node goes on at another address: its host has got another one.
     Moved {
         /// Who.

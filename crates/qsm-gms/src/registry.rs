@@ -48,8 +48,10 @@ mod lifetimes;
 mod merging;
 mod paces;
 mod placement;
+mod readdressing;
 mod rebuild;
 mod relocation;
+mod repairs;
 mod request;
 mod resumption;
 mod rows;
@@ -69,7 +71,7 @@ use std::sync::Arc;
 
 use qsm_plan::{NodeHint, ServiceHints};
 use qsm_proto::Instant;
-use qsm_wire::membership::Sender;
+use qsm_wire::membership::{RepairLimit, Sender};
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
 use self::absences::Absences;
@@ -161,6 +163,8 @@ pub(crate) struct Registry {
     ended: BTreeMap<NodeId, Incarnation>,
     /// Of each node the last life that another service has declared dead.
     dead_elsewhere: BTreeMap<NodeId, Incarnation>,
+    /// What nodes may send again (R-NAK-16).
+    repair_limit: RepairLimit,
     /// What the next batch has to do.
     work: WorkQueue,
     /// The last batch.
@@ -249,6 +253,7 @@ impl Registry {
             commons: Vec::new(),
             ended: BTreeMap::new(),
             dead_elsewhere: BTreeMap::new(),
+            repair_limit: RepairLimit::default(),
             work: WorkQueue::default(),
             batch: 0,
             confirmations: ViewConfirmations::default(),

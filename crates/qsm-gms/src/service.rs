@@ -7,6 +7,7 @@ mod deafness;
 mod decisions;
 mod detector;
 mod enquiries;
+mod foreign;
 mod heartbeats;
 mod hold;
 mod lists;
@@ -27,12 +28,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_proto::{DamageLog, Instant, Outbox, Random, Seed, Transmit};
-use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
+use qsm_wire::membership::{GroupRow, NodeRow, RegionRow, RepairLimit};
 use qsm_wire::{Beacon, Header, HeaderTemplate, Incarnation, NodeId, Origin};
 
 use self::allowance::Allowance;
 use self::deafness::Deafness;
 use self::detector::Detector;
+use self::foreign::Foreign;
 use self::hold::Hold;
 use self::lists::Lists;
 use self::planning::Planning;
@@ -42,7 +44,7 @@ use self::strains::Strains;
 use self::suspicions::Suspicions;
 use self::traffic::Traffic;
 use crate::plan::{AddressPlan, SignatureKey};
-use crate::registry::Registry;
+use crate::registry::{Command, Registry};
 use crate::{ServiceConfig, ServiceConfigError, ServiceEvent, ServiceStats};
 
 /// Events kept for the runtime; the oldest are dropped.
@@ -74,6 +76,7 @@ pub struct Service {
     detector: Detector,
     suspicions: Suspicions,
     deafness: Deafness,
+    foreign: Foreign,
     damage: DamageLog,
     strains: Strains,
     profiles: Profiles,
@@ -116,7 +119,7 @@ impl Service {
             node: config.node,
             incarnation: Incarnation(u32::try_from(run).unwrap_or(0)),
         });
-        Ok(Self {
+        let mut service = Self {
             header,
             phase: Phase::Holding(Hold::default()),
             registry: Registry::new(
@@ -131,6 +134,7 @@ impl Service {
             detector: Detector::new(&config, Random::new(seed, "probes")),
             suspicions: Suspicions::default(),
             deafness: Deafness::default(),
+            foreign: Foreign::default(),
             damage: DamageLog::default(),
             strains: Strains::default(),
             profiles: Profiles::default(),
@@ -155,7 +159,22 @@ impl Service {
             stats: ServiceStats::default(),
             config,
             now,
-        })
+        };
+        service.limit_repairs(now, service.config.repair_limit);
+        Ok(service)
+    }
+
+    /// Limits what each node sends again, from the next batch on: all nodes are told, and each that comes
+    /// (R-NAK-16). A service that takes over does not know of it.
+    pub fn limit_repairs(&mut self, now: Instant, limit: RepairLimit) {
+        let now = self.advance(now);
+        self.command(now, Command::LimitRepairs(limit));
+    }
+
+    /// The limit of what each node sends again.
+    #[must_use]
+    pub fn repair_limit(&self) -> RepairLimit {
+        self.registry.repair_limit()
     }
 
     /// The next datagram to send, until there is none.

@@ -70,6 +70,10 @@ qsm_metrics::metrics! {
         list_parts: counter(packets),
         /// Accounts of groups sent to them.
         groups_explained: counter(packets),
+        /// Regions that moved because packets of other clusters came to their addresses (R-MEM-20).
+        regions_readdressed: counter(regions),
+        /// Times that the operator has changed the limit of repairs (R-NAK-16).
+        repair_limits: counter(times),
         /// Their questions that went beyond the rate.
         lists_refused: counter(packets),
         /// Their questions that came before the service knew the cluster, or after it had yielded.

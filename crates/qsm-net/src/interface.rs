@@ -13,12 +13,14 @@
 //!
 //! The address chosen decides the family. Without a wish that is IPv4 where there is a choice.
 
+mod medium;
 mod system;
 
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
 
+pub use self::medium::Medium;
 use crate::address::Family;
 use system::{Link, Route};
 
@@ -37,6 +39,8 @@ pub struct Interface {
     pub loopback: bool,
     /// The interface claims to carry multicast. `lo` does not, yet it does carry it within the host.
     pub multicast: bool,
+    /// What it sends by.
+    pub medium: Medium,
 }
 
 impl Interface {
@@ -58,7 +62,12 @@ impl Interface {
 
 fn again(links: &[Link], former: &Interface) -> Result<Interface, InterfaceError> {
     let family = former.family();
-    let (now, _) = choose_requested(links, &former.name, Some(family))?;
+    let wish = Wish {
+        requested: Some(&former.name),
+        family: Some(family),
+        multicast: former.multicast,
+    };
+    let (now, _) = choose(links, &[], wish)?;
     let entries = links.iter().filter(|link| link.name == former.name);
     let same = entries
         .flat_map(Link::entries)
@@ -209,7 +218,38 @@ pub fn choose_interface(
     requested: Option<&str>,
     family: Option<Family>,
 ) -> Result<(Interface, String), InterfaceError> {
-    choose(&system::links()?, &system::routes(), requested, family)
+    let wish = Wish {
+        requested,
+        family,
+        multicast: true,
+    };
+    choose(&system::links()?, &system::routes(), wish)
+}
+
+/// The same where multicast is not needed: an interface that was asked for may lack it.
+///
+/// # Errors
+/// [`InterfaceError`], which names the remedy.
+pub fn choose_unicast_interface(
+    requested: Option<&str>,
+    family: Option<Family>,
+) -> Result<(Interface, String), InterfaceError> {
+    let wish = Wish {
+        requested,
+        family,
+        multicast: false,
+    };
+    choose(&system::links()?, &system::routes(), wish)
+}
+
+/// What an interface is wanted for.
+#[derive(Clone, Copy, Debug)]
+struct Wish<'a> {
+    /// Name or address.
+    requested: Option<&'a str>,
+    family: Option<Family>,
+    /// It has to carry multicast.
+    multicast: bool,
 }
 
 fn usable(links: &[Link]) -> impl Iterator<Item = Interface> {
@@ -232,19 +272,19 @@ enum Fit {
 fn choose(
     links: &[Link],
     routes: &[Route],
-    requested: Option<&str>,
-    family: Option<Family>,
+    wish: Wish<'_>,
 ) -> Result<(Interface, String), InterfaceError> {
-    if let Some(requested) = requested {
-        return choose_requested(links, requested, family);
+    if let Some(requested) = wish.requested {
+        return choose_requested(links, requested, wish);
     }
+    let family = wish.family;
     let rank = |interface: &Interface| {
         let fit = fit(interface, routes);
         let unwished = family.is_none() && fit == Fit::LinkLocal;
         (unwished, fit == Fit::Loopback, interface.family(), fit)
     };
     let best = usable(links)
-        .filter(|interface| interface.multicast || interface.loopback)
+        .filter(|interface| interface.multicast || interface.loopback || !wish.multicast)
         .filter(|interface| family.is_none_or(|family| interface.family() == family))
         .min_by_key(rank);
     let Some(interface) = best else {
@@ -256,6 +296,7 @@ fn choose(
     let reason = match fit(&interface, routes) {
         Fit::MulticastRoute => "it has a route for multicast",
         Fit::DefaultRoute => "it has the default route",
+        Fit::NoRoute if !interface.multicast => "no other interface is up with an address",
         Fit::NoRoute => "it carries multicast and needs no route of its own",
         Fit::LinkLocal => "it carries multicast; only hosts on its link will receive anything",
         Fit::Loopback => {
@@ -280,8 +321,9 @@ fn down(chosen: &Interface, links: &[Link]) -> String {
 fn choose_requested(
     links: &[Link],
     requested: &str,
-    family: Option<Family>,
+    wish: Wish<'_>,
 ) -> Result<(Interface, String), InterfaceError> {
+    let family = wish.family;
     let (text, zone) = match requested.split_once('%') {
         Some((text, zone)) => (text, Some(zone)),
         None => (requested, None),
@@ -316,7 +358,7 @@ fn choose_requested(
     let Some(interface) = link.entries().find(fits) else {
         return Err(InterfaceError::NoAddress { name, family });
     };
-    if !interface.multicast && !interface.loopback {
+    if wish.multicast && !interface.multicast && !interface.loopback {
         return Err(InterfaceError::NoMulticast { name });
     }
     let why = format!("{interface} as asked for");

@@ -95,7 +95,9 @@ pub use counters::{
 pub use error::{GROUPS_MAX, PortError, SendError, SendFailure, Sent};
 pub use fault::FaultConfig;
 pub use guard::{Guard, Refusal, Refused};
-pub use interface::{Interface, InterfaceError, choose_interface, interfaces};
+pub use interface::{
+    Interface, InterfaceError, Medium, choose_interface, choose_unicast_interface, interfaces,
+};
 pub use local::{LocalListener, LocalSocket, Peer, effective_user};
 pub use packet_socket::Mark;
 pub use poller::{Ready, Sleeper};

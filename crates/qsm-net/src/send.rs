@@ -285,6 +285,7 @@ mod tests {
             mtu,
             loopback: true,
             multicast: false,
+            medium: crate::Medium::Wire,
         };
         Transmitter::new(Gso::On, &interface)
     }

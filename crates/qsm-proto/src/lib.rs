@@ -41,6 +41,7 @@ mod damage;
 mod endpoint;
 pub mod enquiry;
 mod event;
+mod foreign;
 mod former;
 pub mod group_rates;
 mod history;

@@ -68,6 +68,8 @@ qsm_metrics::metrics! {
         repaired_by_reorder: counter(packets),
         /// Repairs not sent because the budget was used up.
         repairs_over_budget: counter(packets),
+        /// Repairs not sent because of the operator's limit (R-NAK-16).
+        repairs_over_limit: counter(packets),
         /// Packets asked for that were not sent again because their messages had expired.
         repairs_expired: counter(packets),
         /// Packets sent again by the sender's last-resort timeout.
@@ -115,6 +117,8 @@ qsm_metrics::metrics! {
         /// Times that a member asked for such copies and got none, because others take as many as
         /// there may be.
         copies_refused: counter(packets),
+        /// Words to the membership service that packets of another cluster come to a region's address.
+        foreign_told: counter(messages),
         /// Questions whether multicast reaches this node.
         reach_asked: counter(packets),
         /// Answers to such questions, by multicast and by unicast.

@@ -244,6 +244,7 @@ mod tests {
             at(10, Input::Timeout),
             at(10, Input::Transmit),
             at(10, Input::Sojourn { waited: time }),
+            at(10, Input::Foreign { at: from }),
             at(10, Input::Wait { time }),
             at(
                 10,

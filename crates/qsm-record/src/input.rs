@@ -42,6 +42,11 @@ pub enum Input<'a> {
     },
     /// `poll_event`, which gave one.
     Event,
+    /// `note_foreign`
+    Foreign {
+        /// The multicast address that it came to.
+        at: SocketAddr,
+    },
     /// `exit`
     Exit {
         /// As what.
@@ -136,6 +141,7 @@ mod tag {
     pub(super) const READERS: u8 = 32;
     pub(super) const WANT: u8 = 33;
     pub(super) const SOJOURN: u8 = 34;
+    pub(super) const FOREIGN: u8 = 35;
 }
 
 /// Addresses that datagrams came from have numbers once they have occurred.
@@ -154,6 +160,7 @@ impl Input<'_> {
             Self::Enter { .. } => tag::ENTER,
             Self::Event => tag::EVENT,
             Self::Exit { .. } => tag::EXIT,
+            Self::Foreign { .. } => tag::FOREIGN,
             Self::Lent { .. } => tag::LENT,
             Self::Move { .. } => tag::MOVE,
             Self::Open { .. } => tag::OPEN,
@@ -207,6 +214,7 @@ impl Input<'_> {
                 QueryKind::Regions => 3,
             }),
             Self::Readers { full } => put_readers(full, to),
+            Self::Foreign { at } => to.address(*at),
             Self::Service { address } => to.address(*address),
             Self::Sojourn { waited } => to.duration(*waited),
             Self::Wait { time } => to.duration(*time),
@@ -246,6 +254,9 @@ impl<'a> Input<'a> {
             tag::EXIT => Self::Exit {
                 role: role(fields)?,
                 groups: groups(fields)?,
+            },
+            tag::FOREIGN => Self::Foreign {
+                at: fields.address()?,
             },
             tag::LENT => Self::Lent {
                 from: address(fields)?,
@@ -372,6 +383,7 @@ impl fmt::Display for Input<'_> {
             Self::Exit { role, groups } => {
                 write!(f, "{} groups are left as {role:?}", groups.len())
             }
+            Self::Foreign { at } => write!(f, "a datagram of another cluster has come to {at}"),
             Self::Lent { from, length, .. } => {
                 write!(f, "a datagram of {length} bytes from {from}, of a train")
             }

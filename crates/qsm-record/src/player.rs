@@ -299,6 +299,10 @@ impl Player {
                 endpoint.set_service(now, *address);
                 None
             }
+            Input::Foreign { at } => {
+                endpoint.note_foreign(now, *at);
+                None
+            }
             Input::Drops { packets } => {
                 endpoint.note_drops(now, *packets);
                 None

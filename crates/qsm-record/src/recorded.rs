@@ -213,6 +213,13 @@ impl Recorded {
         self.done();
     }
 
+    /// As [`Endpoint::note_foreign`].
+    pub fn note_foreign(&mut self, now: Instant, at: SocketAddr) {
+        self.note(now, || Input::Foreign { at });
+        self.endpoint.note_foreign(now, at);
+        self.done();
+    }
+
     /// As [`Endpoint::set_backlog`].
     #[inline]
     pub fn set_backlog(&mut self, now: Instant, waiting: bool) {

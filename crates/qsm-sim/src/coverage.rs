@@ -130,8 +130,8 @@ impl Coverage {
                 return;
             }
             // Garbage is counted piece by piece when it is made; hosts of drawn runs are on one
-            // network.
-            Fault::Garbage { .. } | Fault::Outage { .. } => return,
+            // network, and alone there.
+            Fault::Garbage { .. } | Fault::Outage { .. } | Fault::Foreign { .. } => return,
         };
         *counter += 1;
     }

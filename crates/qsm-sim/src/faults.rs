@@ -109,6 +109,11 @@ pub enum Fault {
         /// How many packets.
         packets: u32,
     },
+    /// Packets of another cluster come to all multicast addresses of the host's regions.
+    Foreign {
+        /// The host.
+        host: usize,
+    },
     /// The host receives datagrams that nobody should have sent.
     Garbage {
         /// The host.
@@ -134,6 +139,7 @@ impl Fault {
             | Self::Full { host }
             | Self::Read { host }
             | Self::Doom { host, .. }
+            | Self::Foreign { host }
             | Self::Garbage { host, .. } => *host == which,
             Self::Split { from, to, .. }
             | Self::Clog { from, to, .. }

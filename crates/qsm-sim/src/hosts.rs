@@ -6,6 +6,7 @@ use core::time::Duration;
 use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6, ServiceConfig, ServiceHints};
 use qsm_proto::{Config, mix};
 use qsm_wire::NodeId;
+use qsm_wire::membership::RepairLimit;
 
 use crate::faults::Fault;
 use crate::mischief::Mischief;
@@ -167,6 +168,13 @@ impl SimOptions {
             hints: match self.mischief {
                 Mischief::HintsIgnored => ServiceHints::default(),
                 _ => self.service_hints().unwrap_or_default(),
+            },
+            repair_limit: RepairLimit {
+                bytes_per_second: match self.mischief {
+                    Mischief::LimitRaised => self.repair_bytes_per_second * 4,
+                    _ => self.repair_bytes_per_second,
+                },
+                share_ppm: 0,
             },
             silence_heartbeats: self.patience.heartbeats,
             probes: match self.mischief {

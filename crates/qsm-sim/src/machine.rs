@@ -14,13 +14,16 @@ use qsm_proto::{
     Config, Deliver, Delivery, Endpoint, Event, FullReaders, Instant, LossCause, Miss, Promptness,
     PublishError, Seed, Stats, Transmit,
 };
-use qsm_wire::membership::Role;
+use qsm_wire::membership::{RepairLimit, Role};
 use qsm_wire::{GroupId, Origin, RegionId, StreamId, ViewNumber};
 
 use crate::mischief::Mischief;
 use crate::observer::Observer;
 #[cfg(test)]
 use crate::toy::Toy;
+
+/// More packets of another cluster than a node takes for strays.
+const FOREIGN_PACKETS: usize = 100;
 
 /// A state machine on a host, driven by the engine.
 #[derive(Debug)]
@@ -147,6 +150,19 @@ impl Machine {
         }
     }
 
+    /// Packets of another cluster come to all multicast addresses of the node's regions: as many as it
+    /// takes for strays.
+    pub(crate) fn meet_foreign(&mut self, now: Instant) {
+        if let Self::Node(node) = self {
+            let regions = node.regions().map(Region::address);
+            let addresses: BTreeSet<SocketAddr> =
+                regions.filter(|at| at.ip().is_multicast()).collect();
+            for at in addresses {
+                (0..FOREIGN_PACKETS).for_each(|_| node.note_foreign(now, at));
+            }
+        }
+    }
+
     /// Hands out a group in these ways beside its order.
     pub(crate) fn want(&mut self, now: Instant, name: &str, modes: &[Promptness]) {
         if let Self::Node(node) = self {
@@ -265,6 +281,11 @@ impl Machine {
             #[cfg(test)]
             Self::Toy(_) => None,
         }
+    }
+
+    /// The node has been told a limit of what it sends again.
+    pub(crate) fn limits_repairs(&self) -> bool {
+        matches!(self, Self::Node(node) if node.repair_limit() != RepairLimit::default())
     }
 
     /// The node's part of a region.

@@ -94,11 +94,13 @@ pub enum Mischief {
     LifetimeHalved,
     /// Services give messages four times the lifetime.
     LifetimeExtended,
+    /// Services let nodes send four times as much again as the operator does.
+    LimitRaised,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 29] = [
+    pub const ALL: [(&'static str, Self); 30] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -128,6 +130,7 @@ impl Mischief {
         ("prompt-silent", Self::PromptSilent),
         ("lifetime-halved", Self::LifetimeHalved),
         ("lifetime-extended", Self::LifetimeExtended),
+        ("limit-raised", Self::LimitRaised),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.

@@ -75,6 +75,8 @@ pub struct SimOptions {
     pub lifetimes: BTreeMap<usize, Duration>,
     /// By group the pace that senders follow, where it is not that of all (R-RATE-8).
     pub paces: BTreeMap<usize, GroupPace>,
+    /// Bytes a second that each node may send again, as services tell (R-NAK-16); 0: there is no limit.
+    pub repair_bytes_per_second: u64,
     /// Nodes tell services what they publish (R-MEM-19).
     pub tells_rates: bool,
     /// Hosts whose process has died say so to who probes it.
@@ -135,6 +137,7 @@ impl SimOptions {
             hints: Vec::new(),
             lifetimes: BTreeMap::new(),
             paces: BTreeMap::new(),
+            repair_bytes_per_second: 0,
             tells_rates: false,
             refusals: false,
             layout: Layout::default(),

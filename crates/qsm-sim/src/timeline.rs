@@ -59,6 +59,7 @@ fn step(fault: &Fault, states: &mut [State], split: &mut bool) -> Result<(), Str
         | Fault::Slow { host, .. }
         | Fault::Full { host }
         | Fault::Read { host }
+        | Fault::Foreign { host }
         | Fault::Doom { host, .. } => need(states, *host, &[State::Up, State::Closed])?,
         Fault::Split { from, to, .. } | Fault::Clog { from, to, .. } => {
             if let Some(host) = from.iter().find(|host| to.contains(host)) {

@@ -4,6 +4,7 @@
 mod expiry;
 mod names;
 mod prompt;
+mod repairs;
 mod totals;
 
 use core::time::Duration;
@@ -243,6 +244,7 @@ impl World {
         }
         self.engine.stop(host);
         self.checkers.expiry.forget(host);
+        self.checkers.repairs.forget(host);
         if let Some(origin) = self.apps[host].origin.take() {
             self.checkers.history.end(origin, self.engine.now());
         }
@@ -399,6 +401,7 @@ impl World {
         self.checkers.step_done()?;
         self.sent(host, outputs)?;
         self.repaired(host, outputs)?;
+        self.limited(host, outputs)?;
         self.note_overruns(host)?;
         if let Some(machine) = self.engine.machine(host) {
             let (send, receive) = machine.memory_bytes();
@@ -741,6 +744,9 @@ impl World {
             for (group, _) in groups.filter(|(group, _)| published.contains(group)) {
                 members.entry(*group).or_default().insert(origin);
             }
+        }
+        if let Some(lacks) = self.unlimited() {
+            return Some(lacks);
         }
         self.senders().find_map(|(host, group, origin)| {
             let name = GroupPlan::name(group);

@@ -29,6 +29,9 @@ const OVERRUNS: &[&str] = &["numbers-withheld", "overrun-unsaid"];
 /// Bugs that show where a receiver stands still for longer than messages live: see [`aged`].
 const LIFETIMES: &[&str] = &["lifetime-halved", "lifetime-extended"];
 
+/// Bugs that show where more is lost than may be sent again at once: see [`limited`].
+const LIMITS: &[&str] = &["limit-raised"];
+
 /// A bug, the checkers that may notice it, and the number of seeds within which one of them does.
 const BUGS: &[(&str, &[&str], u64)] = &[
     ("drop", &["order", "completeness"], 5),
@@ -70,6 +73,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("prompt-silent", &["prompt"], 10),
     ("lifetime-halved", &["expiry"], 5),
     ("lifetime-extended", &["expiry"], 5),
+    ("limit-raised", &["repairs"], 5),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and
@@ -191,6 +195,28 @@ fn aged(options: SimOptions) -> SimOptions {
     run
 }
 
+/// In place of all faults, changes and defects of the run: the first sender publishes 2 MB a second, of
+/// which a tenth is lost, and each node may send 100 kB a second again.
+fn limited(options: SimOptions) -> SimOptions {
+    let run = pause(options);
+    let flows = run.flows.iter().map(|flow| Flow {
+        messages: 2000,
+        interval: Duration::from_millis(5),
+        burst: 10,
+        ..*flow
+    });
+    SimOptions {
+        flows: flows.collect(),
+        faults: Vec::new(),
+        network: NetworkOptions {
+            loss_ppm: 100_000,
+            ..NetworkOptions::PERFECT
+        },
+        repair_bytes_per_second: 100_000,
+        ..run
+    }
+}
+
 /// The first seed that fails with the bug and not without it, and what is said of it.
 fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| {
@@ -201,6 +227,7 @@ fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
             _ if SLOW.contains(&name) => slow(drawn),
             _ if OVERRUNS.contains(&name) => overrun(drawn),
             _ if LIFETIMES.contains(&name) => aged(drawn),
+            _ if LIMITS.contains(&name) => limited(drawn),
             _ => drawn,
         };
         let sound = SimOptions {

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use qsm_wire::membership::{
     About, Answer, AnswerRows, AwayReason, FromService, GroupLifetime, GroupReport, GroupRow,
     GroupStart, Hello, Member, MemberFilter, NodeRow, QueryKind, Rates, RegionKind, RegionReport,
-    RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
+    RegionRow, RepairLimit, Role, Sender, ToService, Update, ViewStep,
 };
 use qsm_wire::{
     AbsentCause, Ack, Beacon, CatchUp, ChannelId, Chunk, DataHeader, FrameHead, GroupId,
@@ -48,7 +48,7 @@ const STREAM_BYTES: &str = "0a000000 9900000000000000 02000000";
 
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("0b {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("0c {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
@@ -69,7 +69,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "0b 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "0c 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -407,7 +407,11 @@ fn reach_and_its_replies() {
     };
     let fields = "04000000 9900000000000000 02000000 9900000000000000 02000000 06000000 01";
     assert_packet("13", &Owned::Reach(question), fields);
-    for (hearing, byte) in [(Hearing::Unsure, "00"), (Hearing::Hears, "02")] {
+    for (hearing, byte) in [
+        (Hearing::Unsure, "00"),
+        (Hearing::Hears, "02"),
+        (Hearing::Newcomer, "03"),
+    ] {
         let question = Reach {
             hearing,
             ..question
@@ -623,20 +627,6 @@ fn other_messages_to_the_service() {
         view: ViewNumber(6),
     };
     assert_to_service(&caught_up, "08 04000000 06000000");
-    let deaf = ToService::Deaf {
-        region: RegionId(4),
-        speaker: PEER,
-        deaf: true,
-    };
-    assert_to_service(&deaf, "09 04000000 9900000000000000 02000000 01");
-    let strained = ToService::Strained {
-        region: RegionId(4),
-        strain: Strain {
-            behind: 95,
-            held: 3,
-        },
-    };
-    assert_to_service(&strained, "0a 04000000 5f 03");
 }
 
 #[test]
@@ -704,10 +694,16 @@ fn a_batch_with_every_update() {
                 ms: 200,
             }],
         },
+        Update::Repairs {
+            limit: RepairLimit {
+                bytes_per_second: 1_000_000,
+                share_ppm: 50_000,
+            },
+        },
     ];
     assert_from_service(
         &FromService::Batch { number: 9, updates },
-        "02 0900000000000000 0a000000
+        "02 0900000000000000 0b000000
          01 07000000 0100 67
          02 04000000 0a000000 04 0a4e0001 8311 01000000 07000000
          03 04000000 06000000 05000000
@@ -722,7 +718,8 @@ fn a_batch_with_every_update() {
          08 04000000 01000000 9900000000000000 02000000 04 0a4e0001 8311
          09 04000000 01 01000000 9900000000000000 02000000
             01000000 07000000 01000000 08000000 06000000
-         0a 04000000 01000000 07000000 c8000000",
+         0a 04000000 01000000 07000000 c8000000
+         0b 40420f0000000000 50c30000",
     );
 }
 

@@ -1,11 +1,11 @@
-//! Lists for those who are no nodes, and what nodes say of themselves for lists, byte by byte; the
-//! rest is in `golden.rs`. `golden.txt` has the bytes of both.
+//! Lists for those who are no nodes, and what nodes say of themselves and their regions, byte by byte;
+//! the rest is in `golden.rs`. `golden.txt` has the bytes of both.
 
 mod support;
 
 use qsm_wire::membership::{
     About, FromService, GroupAnswer, GroupDecision, GroupRate, GroupRates, GroupWay, NearRegion,
-    PlanLimits, QueryKind, Rates, RegionDecision, RegionHints, RegionKind, ToService,
+    PlanLimits, QueryKind, Rates, RegionDecision, RegionHints, RegionKind, Strain, ToService,
 };
 use qsm_wire::{
     GroupId, Header, Hop, Incarnation, Kind, ListQuery, ListReply, NodeId, Origin, Packet, RegionId,
@@ -36,7 +36,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
     let rest = "00 c4c3c2c1 8877665544332211 03000000 00000000";
-    let expected = bytes_of(&format!("0b {kind} 00 {rest} {fields}"));
+    let expected = bytes_of(&format!("0c {kind} 00 {rest} {fields}"));
     assert_eq!(body.encode(&HEADER), expected);
     assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
@@ -177,6 +177,31 @@ fn questions_about_a_group_and_their_answers() {
 }
 
 // Rule R-MEM-19.
+#[test]
+fn a_nodes_word_on_its_regions() {
+    let deaf = ToService::Deaf {
+        region: RegionId(4),
+        speaker: Origin {
+            node: NodeId(0x99),
+            incarnation: Incarnation(2),
+        },
+        deaf: true,
+    };
+    assert_to_service(&deaf, "09 04000000 9900000000000000 02000000 01");
+    let strained = ToService::Strained {
+        region: RegionId(4),
+        strain: Strain {
+            behind: 95,
+            held: 3,
+        },
+    };
+    assert_to_service(&strained, "0a 04000000 5f 03");
+    let foreign = ToService::Foreign {
+        region: RegionId(4),
+    };
+    assert_to_service(&foreign, "0e 04000000");
+}
+
 #[test]
 fn a_nodes_word_on_itself() {
     let rates = Rates {

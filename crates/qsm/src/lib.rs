@@ -131,8 +131,8 @@ pub use qsm_gms::{
 pub use qsm_identity::{Pattern, PatternError};
 pub use qsm_net::{
     Affinity, BusyPoll, Cloning, Family, FaultConfig, FaultCounters, Interface, InterfaceError,
-    IoReport, Offload, PortCounters, PortError, ReceiveCounters, SendCounters, SendErrorCounters,
-    Strategy, ThreadError, ThreadReport, choose_interface, interfaces,
+    IoReport, Medium, Offload, PortCounters, PortError, ReceiveCounters, SendCounters,
+    SendErrorCounters, Strategy, ThreadError, ThreadReport, choose_interface, interfaces,
 };
 pub use qsm_proto::account::{
     GapAccount, GroupAccount, MemberAccount, MessageAccount, MessageStream, Parts, Reached,
@@ -147,7 +147,7 @@ pub use qsm_record::{OpenError as RecordingError, Stopped as RecordingEnd};
 pub use qsm_seal::{Cipher, ClusterKey, KeyError, KeyId};
 pub use qsm_wire::membership::{
     About, AwayReason, GROUP_NAME_BYTES_MAX, GroupDecision, GroupRow, GroupWay, Member, NearRegion,
-    NodeRow, PlanLimits, Rates, RegionDecision, RegionHints, RegionKind, RegionRow,
+    NodeRow, PlanLimits, Rates, RegionDecision, RegionHints, RegionKind, RegionRow, RepairLimit,
 };
 pub use qsm_wire::{
     ChannelId, DATA_HEADER_BYTES, GroupId, Hop, Incarnation, NodeId, Origin, RegionId, ViewNumber,

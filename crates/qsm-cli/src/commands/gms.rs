@@ -5,7 +5,7 @@ mod events;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use qsm::{Family, RecvError, Service, ServiceEvent};
@@ -81,10 +81,14 @@ pub(crate) fn run(args: &GmsArgs) -> Result<(), Failure> {
                 &json!({ "event": "moved_itself", "address": address }),
             )?;
         }
+        for (text, value) in phrases.due(SystemTime::now()) {
+            log.line(&text, &value)?;
+        }
         match service.next_event_timeout(LOOK) {
             Ok(Some(event)) => {
-                let (text, value) = phrases.of(&event);
-                log.line(&text, &value)?;
+                if let Some((text, value)) = phrases.of(&event, SystemTime::now()) {
+                    log.line(&text, &value)?;
+                }
                 rival.note(&event);
             }
             Ok(None) => {}

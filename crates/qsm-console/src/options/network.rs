@@ -43,7 +43,7 @@ pub struct NetworkOptions {
     /// Whom nodes receive from at the addresses that the membership service hands out: anybody, or
     /// the senders that it names, by addresses of 232.192.0.0/14, with IPv6 ff35::/96; or no multicast
     /// at all: everything goes to each receiver by unicast, and nodes need --service
-    #[arg(long, value_name = "KIND", value_enum, default_value_t = Multicast::Asm, conflicts_with = "data_range")]
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Multicast::Auto, conflicts_with = "data_range")]
     pub multicast: Multicast,
     /// Range of the multicast addresses that the membership service hands out [default:
     /// 239.192.0.0/14, with IPv6 ff15::/64]
@@ -131,7 +131,11 @@ impl NetworkOptions {
                 .map_err(|error| Failure::usage(error.to_string(), error.remedy()))?;
             sockets = sockets.key(key);
         }
-        Ok(sockets.multicast(self.multicast != Multicast::None))
+        Ok(match self.multicast {
+            Multicast::Auto => sockets,
+            Multicast::Asm | Multicast::Ssm => sockets.multicast(true),
+            Multicast::None => sockets.multicast(false),
+        })
     }
 
     /// The addresses that a membership service gives to regions.
@@ -149,6 +153,8 @@ impl NetworkOptions {
 /// Whom a multicast address is received from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Multicast {
+    /// As the interface suits it: anybody, on wireless ones and tunnels nobody
+    Auto,
     /// Anybody
     Asm,
     /// Named senders (source-specific, RFC 4607)

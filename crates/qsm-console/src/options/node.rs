@@ -11,7 +11,7 @@ use qsm::{
 
 use super::network::NetworkOptions;
 use super::quantity::{loss_ppm, size};
-use super::service::ServicePlace;
+use super::service::{self, ServicePlace};
 use super::threads::ThreadOptions;
 use crate::failure::Failure;
 
@@ -32,11 +32,12 @@ pub struct NodeOptions {
     /// What this node calls itself in `qsm nodes` [default: host/program/process]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Place of the membership service: an address, or the name of a host, of whose addresses the
-    /// first that answers is taken. While none does, one is looked for by multicast as well, and
-    /// said to be found [default: look for it by multicast]
+    /// Place of the membership service: an address, the name of a host, or of a service in DNS
+    /// (SRV), as _qsm._udp.example.org. Given again: another place. Of all their addresses the first
+    /// that answers is taken. While none does, one is looked for by multicast as well, and said to
+    /// be found [default: look for it by multicast]
     #[arg(long, value_name = "HOST:PORT", value_parser = ServicePlace::parse)]
-    pub service: Option<ServicePlace>,
+    pub service: Vec<ServicePlace>,
     /// Receive buffer of each socket, bytes; with suffix k or M [default: 32M]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub receive_buffer: Option<usize>,
@@ -86,7 +87,7 @@ impl NodeOptions {
     /// service with several addresses it has the first.
     ///
     /// # Errors
-    /// The host of the service is not found, or the hints cannot be read.
+    /// The service is not found, or the hints cannot be read.
     pub fn builder(&self, embedded: Embedded) -> Result<Builder, Failure> {
         let service = self.services()?.first().copied();
         self.builder_at(service, embedded)
@@ -96,7 +97,7 @@ impl NodeOptions {
     /// that answers.
     ///
     /// # Errors
-    /// The host of the service is not found, or the node does not start.
+    /// The service is not found, or the node does not start.
     pub fn start(
         &self,
         embedded: Embedded,
@@ -125,7 +126,7 @@ impl NodeOptions {
     /// of several addresses, at the first that answers.
     ///
     /// # Errors
-    /// The host of the service is not found, or the sockets cannot be opened.
+    /// The service is not found, or the sockets cannot be opened.
     pub fn observe<T>(
         &self,
         timeout: Duration,
@@ -162,12 +163,17 @@ impl NodeOptions {
     /// The addresses at which the service may be; none if it is to be looked for.
     ///
     /// # Errors
-    /// The host of the service is not found.
+    /// None of the places of the service is found.
     pub fn services(&self) -> Result<Vec<SocketAddr>, Failure> {
-        match &self.service {
-            Some(service) => service.addresses(self.family()),
-            None => Ok(Vec::new()),
-        }
+        service::addresses(&self.service, self.family())
+    }
+
+    /// The places at which the service may be, and their addresses, for an error; `None` if it is to be
+    /// looked for.
+    #[must_use]
+    pub fn services_tried(&self) -> Option<String> {
+        let named = !self.service.is_empty();
+        named.then(|| service::tried(&self.service, self.family()))
     }
 
     /// The family, as far as options say.
@@ -226,7 +232,7 @@ impl NodeOptions {
 
     fn sockets(&self) -> Result<qsm::NetworkOptions, Failure> {
         let mut sockets = self.network.sockets()?.clone_copies(self.clone_copies);
-        let zone = self.service.as_ref().and_then(ServicePlace::zone);
+        let zone = self.service.iter().find_map(ServicePlace::zone);
         if let Some(zone) = zone.filter(|_| self.network.interface.is_empty()) {
             sockets = sockets.interface(zone);
         }

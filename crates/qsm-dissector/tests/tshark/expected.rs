@@ -6,13 +6,13 @@ mod decision;
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
-    About, Answer, AnswerRows, AwayReason, FromService, GroupRates, GroupRow, Hello, Member,
-    MemberFilter, NodeRow, QueryKind, Rates, RegionKind, RegionReport, RegionRow, Role, Sender,
-    ToService, Update, ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupLifetime, GroupRates, GroupRow, Hello,
+    Member, MemberFilter, NodeRow, QueryKind, Rates, RegionKind, RegionReport, RegionRow,
+    RepairLimit, Role, Sender, Strain, ToService, Update, ViewStep,
 };
 use qsm_wire::{
     AbsentCause, Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Parity, Part,
-    Ranges, Request, SeqRange, StreamId, Summary, Token,
+    Ranges, RegionId, Request, SeqRange, StreamId, Summary, Token,
 };
 
 pub(crate) use self::decision::of_group_answer;
@@ -441,8 +441,7 @@ pub(crate) fn of_request_message(message: &ToService) -> Sheet {
         ToService::Strained { region, strain } => {
             out.put("to_service", 10);
             out.put("region", region);
-            out.put("behind", strain.behind);
-            out.put("held", strain.held);
+            of_strain(out, strain);
         }
         ToService::About(about) => {
             out.put("to_service", 11);
@@ -456,9 +455,20 @@ pub(crate) fn of_request_message(message: &ToService) -> Sheet {
             out.put("to_service", 13);
             of_group_rates(out, rates);
         }
+        ToService::Foreign { region } => of_foreign(out, region),
         other => panic!("{other:?} is compared nowhere"),
     }
     sheet
+}
+
+fn of_strain(sheet: &mut Sheet, strain: &Strain) {
+    sheet.put("behind", strain.behind);
+    sheet.put("held", strain.held);
+}
+
+fn of_foreign(sheet: &mut Sheet, region: &RegionId) {
+    sheet.put("to_service", 14);
+    sheet.put("region", region);
 }
 
 fn of_role(sheet: &mut Sheet, role: Role) {
@@ -721,13 +731,22 @@ fn of_update(sheet: &mut Sheet, update: &Update) {
         Update::Lifetimes { region, groups } => {
             sheet.put("update", 10);
             sheet.put("region", region);
-            for one in groups {
-                sheet.put("group", one.group);
-                sheet.put("lifetime", one.ms);
-            }
+            groups.iter().for_each(|one| of_lifetime(sheet, *one));
         }
+        Update::Repairs { limit } => of_repair_limit(sheet, *limit),
         other => panic!("{other:?} is compared nowhere"),
     }
+}
+
+fn of_lifetime(sheet: &mut Sheet, one: GroupLifetime) {
+    sheet.put("group", one.group);
+    sheet.put("lifetime", one.ms);
+}
+
+fn of_repair_limit(sheet: &mut Sheet, limit: RepairLimit) {
+    sheet.put("update", 11);
+    sheet.put("repair_rate", limit.bytes_per_second);
+    sheet.put("repair_share", limit.share_ppm);
 }
 
 fn of_filter(sheet: &mut Sheet, member: &MemberFilter) {

@@ -17,10 +17,10 @@
 //! their Ethernet addresses differ as well.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use qsm_proto::Instant;
+use qsm_proto::{Instant, mix};
 
 use super::zone::Tenant;
 use crate::PlanConfig;
@@ -29,6 +29,9 @@ use crate::PlanConfig;
 const DYNAMIC_IDS: u32 = 0x8000_0000;
 /// Those that look like solicited-node addresses begin here.
 const SOLICITED_NODE_IDS: u32 = 0xff00_0000;
+
+/// Addresses at which others send that are remembered.
+const AVOIDED_MAX: usize = 64;
 
 /// The multicast addresses of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +48,12 @@ pub struct AddressPlan {
     taken: BTreeSet<u32>,
     /// When a resting address may be used again.
     resting: BTreeSet<(Instant, IpAddr)>,
+    /// Addresses at which others send, the newest last; they are not given again.
+    avoided: VecDeque<IpAddr>,
     /// Where to look for the next address: the one used longest ago comes last.
     cursor: u32,
+    /// The cluster's number.
+    cluster: u32,
 }
 
 /// Use of an address.
@@ -182,8 +189,29 @@ impl AddressPlan {
             capacity,
             taken,
             resting: BTreeSet::new(),
+            avoided: VecDeque::new(),
             cursor: 0,
+            cluster,
         }
+    }
+
+    /// Others send to this address: it is not given again, and the next one is somewhere else, where
+    /// another cluster that looks for one, too, does not come.
+    pub(crate) fn avoid(&mut self, address: SocketAddr) {
+        let ip = address.ip();
+        if !ip.is_multicast() || self.avoided.contains(&ip) {
+            return;
+        }
+        self.avoided.push_back(ip);
+        if self.avoided.len() > AVOIDED_MAX
+            && let Some(oldest) = self.avoided.pop_front()
+            && !self.uses.contains_key(&oldest)
+        {
+            self.taken.remove(&ethernet_bits(oldest));
+        }
+        let drawn = mix((u64::from(self.cluster) << 32) ^ u64::from(self.cursor));
+        let below = drawn % u64::from(self.pool.count());
+        self.cursor = u32::try_from(below).unwrap_or(0);
     }
 
     /// Keeps an address for each of these tenants, as far as there are so many.
@@ -234,7 +262,8 @@ impl AddressPlan {
 
     fn least_used(&self, fits: impl Fn(Tenant) -> bool) -> Option<IpAddr> {
         let uses = self.uses.iter().filter(|(_, uses)| fits(uses.tenant));
-        let least = uses.min_by_key(|(_, uses)| uses.regions);
+        // One at which others send only where there is no other.
+        let least = uses.min_by_key(|(ip, uses)| (self.avoided.contains(ip), uses.regions));
         least.map(|(address, _)| *address)
     }
 
@@ -280,6 +309,9 @@ impl AddressPlan {
         uses.regions -= 1;
         if uses.regions == 0 {
             self.uses.remove(&ip);
+            if self.avoided.contains(&ip) {
+                return;
+            }
             let until = now.after(self.config.quarantine);
             self.resting.insert((until, ip));
         }

@@ -105,6 +105,7 @@ impl Registry {
             }
             Work::Return { node } => self.end_absence(now, node, draft),
             Work::TellSecond { node } => self.tell_second(node, draft),
+            Work::LimitRepairs { node } => self.tell_repair_limit(node, draft),
             Work::RemoveNode { node } => self.remove_node(node, draft),
             Work::Release { region, node } => self.release(region, node, draft),
             Work::Place { node } => draft.placing.push(node),
@@ -127,6 +128,7 @@ impl Registry {
     /// A node with a new session knows what it says it knows, and nothing else.
     fn resync(&mut self, now: Instant, id: NodeId, draft: &mut Draft) {
         self.complete_regions(now, id, draft);
+        self.limit_newcomer(id);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{Answer, AwayReason, Hello};
-use qsm_wire::{GroupId, NodeId, Origin};
+use qsm_wire::membership::{Answer, AwayReason, Hello, RepairLimit};
+use qsm_wire::{GroupId, NodeId, Origin, RegionId};
 
 use super::Registry;
 use super::batch::Batch;
@@ -32,6 +32,10 @@ pub(crate) enum Command {
     Confirm { node: NodeId, batch: u64 },
     /// There is another plan.
     Advise(Advice),
+    /// What nodes may send again is limited so from now on.
+    LimitRepairs(RepairLimit),
+    /// Others send to the address of a region.
+    Readdress { region: RegionId },
     /// Let go the departing nodes whose time is over, and the senders that have not reported.
     Expire,
     /// Apply everything that is pending.
@@ -152,6 +156,8 @@ impl Registry {
             }
             Command::Confirm { node, batch } => self.confirm(node, batch),
             Command::Advise(advice) => self.advise(advice),
+            Command::Readdress { region } => self.readdress(region),
+            Command::LimitRepairs(limit) => self.limit_repairs(limit),
             Command::Expire => {
                 self.expire_drains(at);
                 self.expire_senders(at);

@@ -28,6 +28,7 @@ pub(super) struct NodeUpdates {
     pub(super) settled: Vec<Update>,
     pub(super) filters: Vec<Update>,
     pub(super) lifetimes: Vec<Update>,
+    pub(super) repairs: Vec<Update>,
 }
 
 /// The nodes that must know of a death: they stop waiting for the dead, and they will tell a
@@ -100,6 +101,7 @@ impl NodeUpdates {
             &self.settled,
             &self.filters,
             &self.lifetimes,
+            &self.repairs,
         ];
         lists.into_iter().all(Vec::is_empty)
     }
@@ -117,6 +119,7 @@ impl NodeUpdates {
             self.settled,
             self.filters,
             self.lifetimes,
+            self.repairs,
         ] {
             updates.append(&mut more);
         }

@@ -21,6 +21,8 @@ pub(super) enum Work {
     Return { node: NodeId },
     /// Tell others where a node is on the second network.
     TellSecond { node: NodeId },
+    /// Tell a node the limit of what it sends again.
+    LimitRepairs { node: NodeId },
     /// Take an ended life out of everything.
     RemoveNode { node: NodeId },
     /// Let a node go whose departure is complete.
@@ -57,6 +59,7 @@ impl Work {
             | Self::RenewMember { .. }
             | Self::Return { .. }
             | Self::TellSecond { .. }
+            | Self::LimitRepairs { .. }
             | Self::RemoveNode { .. }
             | Self::Release { .. }
             | Self::Place { .. } => Stage::Members,

@@ -6,6 +6,7 @@ use qsm_wire::{NodeId, RegionId};
 
 use super::sessions::{SessionTable, Standing};
 use super::{Phase, Service};
+use crate::ServiceEvent;
 use crate::registry::{Command, EndCause};
 
 /// Messages of nodes in their sessions, and the answers.
@@ -48,6 +49,7 @@ impl Service {
                 speaker,
                 deaf,
             } => self.take_deafness(now, node, region, speaker, deaf),
+            ToService::Foreign { region } => self.take_foreign(now, node, region),
             ToService::Strained { region, strain } => self.take_strain(now, node, region, strain),
             ToService::About(about) => self.take_about(now, node, about),
             ToService::Rates(rates) => self.profiles.rate(node, rates),
@@ -88,6 +90,30 @@ impl Service {
             self.command(now, Command::SetAway { node, reason });
         }
         self.detector.suspect(now, subject);
+    }
+
+    /// A member says that packets of another cluster come to the address of its region. Rule R-MEM-20.
+    fn take_foreign(&mut self, now: Instant, node: NodeId, region: RegionId) {
+        let Some(origin) = self.registry.origin(node) else {
+            return;
+        };
+        let Some(movable) = self.registry.is_disturbed(region, node) else {
+            return;
+        };
+        let name = self.registry.name(node);
+        let address = self.registry.region_address(region);
+        let moves = movable && self.foreign.moves(now);
+        if moves {
+            self.command(now, Command::Readdress { region });
+        } else if !self.foreign.says_stays(now) {
+            return;
+        }
+        self.event(ServiceEvent::Foreign {
+            origin,
+            name,
+            address,
+            moves,
+        });
     }
 
     /// A node says what its last second was like. Rule R-RATE-6.

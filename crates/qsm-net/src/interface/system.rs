@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-use super::{Interface, is_link_local};
+use super::{Interface, Medium, is_link_local};
 use crate::address::Family;
 use crate::sys;
 
@@ -18,6 +18,8 @@ pub(super) struct Link {
     pub(super) index: u32,
     pub(super) flags: u32,
     pub(super) mtu: u32,
+    /// Its kind (`ARPHRD_…`), if the kernel tells.
+    pub(super) hardware: Option<u16>,
     /// Best first.
     pub(super) addrs: Vec<IpAddr>,
 }
@@ -37,13 +39,16 @@ impl Link {
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = Interface> {
-        self.addrs.iter().map(|&addr| Interface {
+        let pointed = self.flag(libc::IFF_POINTOPOINT);
+        let medium = Medium::of(&self.name, self.index, self.hardware, pointed);
+        self.addrs.iter().map(move |&addr| Interface {
             name: self.name.clone(),
             index: self.index,
             addr,
             mtu: self.mtu,
             loopback: self.flag(libc::IFF_LOOPBACK),
             multicast: self.flag(libc::IFF_MULTICAST),
+            medium,
         })
     }
 
@@ -185,6 +190,7 @@ fn add_entry(links: &mut Vec<Link>, entry: &libc::ifaddrs) {
                 index: 0,
                 flags: entry.ifa_flags,
                 mtu: 0,
+                hardware: None,
                 addrs: Vec::new(),
             });
             links.len() - 1
@@ -203,6 +209,11 @@ fn add_entry(links: &mut Vec<Link>, entry: &libc::ifaddrs) {
             let raw = unsafe { ptr::read_unaligned(entry.ifa_addr.cast::<libc::sockaddr_in6>()) };
             let ip = Ipv6Addr::from(raw.sin6_addr.s6_addr);
             links[place].addrs.push(ip.into());
+        }
+        Some(libc::AF_PACKET) => {
+            // SAFETY: the family says that this is a sockaddr_ll.
+            let raw = unsafe { ptr::read_unaligned(entry.ifa_addr.cast::<libc::sockaddr_ll>()) };
+            links[place].hardware = Some(raw.sll_hatype);
         }
         _ => {}
     }

@@ -13,6 +13,7 @@ fn link(name: &str, flags: u32, addrs: &[&str]) -> Link {
         index: 7,
         flags,
         mtu: 1500,
+        hardware: None,
         addrs: addrs.iter().map(|addr| addr.parse().unwrap()).collect(),
     }
 }
@@ -50,14 +51,22 @@ fn table() -> Vec<Route> {
     ]
 }
 
+fn wish(requested: Option<&str>, family: Option<Family>) -> Wish<'_> {
+    Wish {
+        requested,
+        family,
+        multicast: true,
+    }
+}
+
 fn chosen(links: &[Link], family: Option<Family>) -> String {
-    let (interface, why) = choose(links, &table(), None, family).unwrap();
+    let (interface, why) = choose(links, &table(), wish(None, family)).unwrap();
     assert!(why.starts_with(&interface.name), "{why}");
     interface.to_string()
 }
 
 fn asked(name: &str, family: Option<Family>) -> Result<(Interface, String), InterfaceError> {
-    choose(&sample(), &[], Some(name), family)
+    choose(&sample(), &[], wish(Some(name), family))
 }
 
 #[test]
@@ -71,7 +80,7 @@ fn prefers_multicast_route_then_default_route_then_any_then_loopback() {
         "lo (127.0.0.1)",
     ] {
         assert_eq!(chosen(&links, None), expected);
-        let (_, why) = choose(&links, &table(), None, None).unwrap();
+        let (_, why) = choose(&links, &table(), wish(None, None)).unwrap();
         assert_eq!(
             why.contains("off is down"),
             expected.starts_with("lo"),
@@ -80,7 +89,7 @@ fn prefers_multicast_route_then_default_route_then_any_then_loopback() {
         let name = expected.split(' ').next().unwrap();
         links.retain(|link| link.name != name);
     }
-    let error = choose(&links, &table(), None, None)
+    let error = choose(&links, &table(), wish(None, None))
         .unwrap_err()
         .to_string();
     assert!(
@@ -99,7 +108,7 @@ fn of_ipv6_a_link_local_address_comes_before_loopback_only() {
     }
     assert_eq!(chosen(&links, Some(Family::V6)), "lo (::1)");
     links.retain(|link| link.name != "lo");
-    let error = choose(&links, &[], None, Some(Family::V6)).unwrap_err();
+    let error = choose(&links, &[], wish(None, Some(Family::V6))).unwrap_err();
     assert!(error.to_string().contains("with an IPv6 address"));
     // Unasked, a host without a network does not go by its link-local address.
     let offline = [
@@ -131,12 +140,12 @@ fn request_by_name_or_address() {
 fn a_link_local_address_of_several_interfaces_needs_one_said() {
     let mut links = sample();
     links.push(link("other", UP | MULTICAST, &["fe80::2"]));
-    let error = choose(&links, &[], Some("fe80::2"), None).unwrap_err();
+    let error = choose(&links, &[], wish(Some("fe80::2"), None)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "several interfaces have the address fe80::2: modern, other; say which one, as in fe80::2%modern"
     );
-    let (interface, _) = choose(&links, &[], Some("fe80::2%other"), None).unwrap();
+    let (interface, _) = choose(&links, &[], wish(Some("fe80::2%other"), None)).unwrap();
     assert_eq!(interface.name, "other");
 }
 
@@ -243,4 +252,24 @@ fn an_interface_keeps_its_address_while_it_has_it() {
         matches!(error, InterfaceError::NoAddress { .. }),
         "others may be beyond the link"
     );
+}
+
+#[test]
+fn an_interface_without_multicast_will_do_where_none_is_needed() {
+    let links = [
+        link("lo", UP | LOOPBACK, &["127.0.0.1"]),
+        link("tunnel", UP, &["10.4.0.1"]),
+    ];
+    for requested in [None, Some("tunnel"), Some("10.4.0.1")] {
+        let wish = Wish {
+            multicast: false,
+            ..wish(requested, None)
+        };
+        let (interface, why) = choose(&links, &[], wish).unwrap();
+        assert_eq!(interface.to_string(), "tunnel (10.4.0.1)");
+        assert!(!why.contains("carries multicast"), "{why}");
+        assert_eq!(again(&links, &interface).unwrap(), interface);
+    }
+    let error = choose(&links, &[], wish(Some("tunnel"), None)).unwrap_err();
+    assert!(matches!(error, InterfaceError::NoMulticast { .. }));
 }

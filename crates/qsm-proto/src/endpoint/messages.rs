@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use qsm_wire::membership::{Answer, FromService, Role, Update};
+use qsm_wire::membership::{Answer, FromService, RepairLimit, Role, Update};
 use qsm_wire::{Body, GroupId, Header, Incarnation, Origin};
 
 use super::Endpoint;
@@ -38,7 +38,11 @@ impl Endpoint {
 
     fn take_message(&mut self, message: FromService, out: &mut dyn Deliver) {
         match message {
-            FromService::Welcome { incarnation, .. } => self.welcome(incarnation, out),
+            FromService::Welcome { incarnation, .. } => {
+                // The service tells it in this session, if it has one. Rule R-NAK-16.
+                self.node.limit_repairs(RepairLimit::default());
+                self.welcome(incarnation, out);
+            }
             FromService::Batch { updates, .. } => {
                 let fits = updates
                     .into_iter()
@@ -125,6 +129,7 @@ impl Endpoint {
                 self.regions
                     .take_filters(region, whole, members, &self.node);
             }
+            Update::Repairs { limit } => self.node.limit_repairs(limit),
             Update::Lifetimes { region, groups } => self.regions.take_lifetimes(region, &groups),
             Update::Second { address, second } => {
                 if self.membership.has_second() {

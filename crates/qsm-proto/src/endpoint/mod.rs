@@ -9,6 +9,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use qsm_wire::membership::RepairLimit;
 use qsm_wire::{
     Body, DecodeError, GroupId, Header, Heartbeat, NodeId, NumbersQuery, Origin, Packet, Parity,
     RegionId, Request, StreamId, StreamQuery, cluster_of,
@@ -17,6 +18,7 @@ use qsm_wire::{
 use self::copies::Copies;
 pub use self::copies::CopiesLeft;
 use crate::closing::Closing;
+use crate::foreign::Foreign;
 use crate::former::FormerPositions;
 use crate::group_rates::GroupCounts;
 use crate::introduction::Reporter;
@@ -48,6 +50,7 @@ pub struct Endpoint {
     peers: BTreeSet<NodeId>,
     closing: Closing,
     damage: DamageLog,
+    foreign: Foreign,
     /// Its introduction, if it gives one.
     reporter: Option<Reporter>,
     /// Of who says what it is.
@@ -74,6 +77,7 @@ impl Endpoint {
             peers: BTreeSet::new(),
             closing: Closing::default(),
             damage: DamageLog::default(),
+            foreign: Foreign::default(),
             copies: Copies::new(),
         })
     }
@@ -88,6 +92,40 @@ impl Endpoint {
     #[must_use]
     pub fn service_run(&self) -> Option<Origin> {
         self.membership.service_run()
+    }
+
+    /// The operator's limit of what this node sends again, as the membership service has told it
+    /// (R-NAK-16).
+    #[must_use]
+    pub fn repair_limit(&self) -> RepairLimit {
+        self.node.repair_limit()
+    }
+
+    /// Datagrams of other clusters that have come.
+    #[must_use]
+    pub fn foreign_datagrams(&self) -> u64 {
+        self.node.stats.discard_cluster
+    }
+
+    /// A datagram of another cluster has come to this multicast address. If there are many, and it is that
+    /// of a region that this node is in, the membership service is told (R-MEM-20).
+    pub fn note_foreign(&mut self, now: Instant, at: SocketAddr) {
+        let now = self.advance(now);
+        if !self.foreign.note(now, at) {
+            return;
+        }
+        for id in self.regions.table.ids() {
+            let region = self.regions.table.get(id);
+            let there = |region: &&Region| {
+                let address = region.address();
+                // Without the interface.
+                region.member() && (address.ip(), address.port()) == (at.ip(), at.port())
+            };
+            if region.filter(there).is_some() {
+                self.node.stats.foreign_told += 1;
+                self.membership.foreign(now, id, &mut self.node.outbox);
+            }
+        }
     }
 
     /// The membership service is there (found by the runtime, or started by it).

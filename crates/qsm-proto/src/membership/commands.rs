@@ -142,6 +142,13 @@ impl Membership {
         self.step(now, outbox);
     }
 
+    /// Reports that packets of another cluster come to the address of a region. Lost when there is no
+    /// service.
+    pub fn foreign(&mut self, now: Instant, region: RegionId, outbox: &mut Outbox) {
+        self.tell(&ToService::Foreign { region });
+        self.step(now, outbox);
+    }
+
     /// Reports what the last second was like in a region. Lost when there is no service.
     pub fn strained(
         &mut self,

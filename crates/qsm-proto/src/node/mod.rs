@@ -6,6 +6,7 @@ mod queue;
 
 use core::time::Duration;
 
+use qsm_wire::membership::RepairLimit;
 use qsm_wire::{GroupId, Header, HeaderTemplate, Origin};
 
 pub(crate) use self::backlog::Backlog;
@@ -19,7 +20,7 @@ use crate::receive::{
     Cursors, DeliveryContext, PacketStore, RequestTiming, RetryInterval, StreamContext,
 };
 use crate::repair::{
-    ParityShelf, REQUEST_COST, RateBudget, RecentRepairs, RepairSender, RequestBackoff,
+    ParityShelf, REQUEST_COST, RateBudget, RecentRepairs, RepairGate, RepairSender, RequestBackoff,
     RequestWindow,
 };
 use crate::ring::Action;
@@ -49,6 +50,8 @@ pub(crate) struct NodeState {
     /// Members that get copies of what is multicast, of all regions.
     pub(crate) copied: usize,
     repair_budget: RateBudget,
+    /// The operator's limit of repairs; `None`: there is none.
+    repair_gate: Option<Box<RepairGate>>,
     pub(crate) request_budget: RateBudget,
     /// Not before then are requests made again.
     pub(crate) requests_from: Instant,
@@ -98,6 +101,7 @@ impl NodeState {
             streams: 0,
             copied: 0,
             repair_budget: repair_budget(&config, now),
+            repair_gate: None,
             request_budget: request_budget(&config, now),
             requests_from: Instant(0),
             recent: RecentRepairs::new(),
@@ -167,6 +171,21 @@ impl NodeState {
         if self.config.recovery.fast {
             self.repair_budget.earn(bytes as u64 / REPAIRED_ONE_IN);
         }
+        if let Some(gate) = &mut self.repair_gate {
+            gate.note_fresh(self.now, bytes as u64);
+        }
+    }
+
+    /// The operator's limit of what is sent again, from now on. Rule R-NAK-16.
+    pub(crate) fn limit_repairs(&mut self, limit: RepairLimit) {
+        if self.repair_limit() != limit {
+            self.repair_gate = RepairGate::new(limit).map(Box::new);
+        }
+    }
+
+    pub(crate) fn repair_limit(&self) -> RepairLimit {
+        let gate = self.repair_gate.as_deref();
+        gate.map_or_else(RepairLimit::default, RepairGate::limit)
     }
 
     /// The receive buffer that this node offers to the senders of a region: as much as it can have,
@@ -211,6 +230,8 @@ impl NodeState {
         let repairs = RepairSender {
             now: self.now,
             budget: &mut self.repair_budget,
+            gate: self.repair_gate.as_deref_mut(),
+            copies: self.copied,
             recent: &mut self.recent,
             outbox: &mut self.outbox,
             stats: &mut self.stats,

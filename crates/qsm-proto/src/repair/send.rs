@@ -1,6 +1,6 @@
 use qsm_wire::{Coverage, Hop, StreamId, seal};
 
-use super::{RateBudget, RecentRepairs, RepairRecipient};
+use super::{RateBudget, RecentRepairs, RepairGate, RepairRecipient};
 use crate::{Destination, Instant, Outbox, Reason, Stats};
 
 /// Sends packets again, within the budget, and to nobody twice within a round trip.
@@ -10,6 +10,10 @@ pub struct RepairSender<'a> {
     pub now: Instant,
     /// Bytes that may be sent.
     pub budget: &'a mut RateBudget,
+    /// The operator's limit, if there is one (R-NAK-16).
+    pub gate: Option<&'a mut RepairGate>,
+    /// Copies that a repair to all takes (R-REACH-4).
+    pub copies: usize,
     /// Repairs made a moment ago.
     pub recent: &'a mut RecentRepairs,
     /// Takes the packets.
@@ -38,8 +42,7 @@ impl RepairSender<'_> {
         if self.recent.served(stream, sequence, recipient) {
             return;
         }
-        if !self.budget.take(self.now, repair.packet.len() as u64) {
-            self.stats.repairs_over_budget += 1;
+        if !self.may_send(repair.packet.len(), to) {
             return;
         }
         self.outbox.push(Reason::Repair, to, |bytes| {
@@ -58,8 +61,7 @@ impl RepairSender<'_> {
         to: Destination,
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> bool {
-        if !self.budget.take(self.now, length as u64) {
-            self.stats.repairs_over_budget += 1;
+        if !self.may_send(length, to) {
             return false;
         }
         self.outbox.push(Reason::Repair, to, |bytes| {
@@ -67,6 +69,26 @@ impl RepairSender<'_> {
             seal(bytes, Coverage::Whole);
         });
         self.stats.parities_sent += 1;
+        true
+    }
+
+    /// Takes a packet of this length from limit and budget. Rules R-NAK-7, R-NAK-16.
+    fn may_send(&mut self, length: usize, to: Destination) -> bool {
+        let copies = if to.is_group() { self.copies } else { 0 };
+        let bytes = length as u64 * (1 + copies as u64);
+        if let Some(gate) = self.gate.as_deref_mut()
+            && !gate.allows(self.now, bytes)
+        {
+            self.stats.repairs_over_limit += 1;
+            return false;
+        }
+        if !self.budget.take(self.now, length as u64) {
+            self.stats.repairs_over_budget += 1;
+            return false;
+        }
+        if let Some(gate) = self.gate.as_deref_mut() {
+            gate.note_sent(self.now, bytes);
+        }
         true
     }
 

@@ -23,9 +23,20 @@ pub(crate) struct Repaired {
     stream: StreamId,
     sequence: u64,
     groups: Vec<GroupId>,
+    bytes: u64,
 }
 
 impl Repaired {
+    /// Which packet of its stream.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Its length.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Of which stream.
     pub(crate) fn stream(&self) -> StreamId {
         self.stream
@@ -46,7 +57,19 @@ impl Repaired {
             stream: StreamId { origin, channel },
             sequence: data.head.sequence,
             groups: data.chunks().map(|chunk| chunk.group).collect(),
+            bytes: bytes.len() as u64,
         })
+    }
+
+    /// A packet of nobody's, of this length.
+    #[cfg(test)]
+    pub(crate) fn example(sequence: u64, bytes: u64) -> Self {
+        Self {
+            stream: StreamId::default(),
+            sequence,
+            groups: Vec::new(),
+            bytes,
+        }
     }
 }
 
@@ -162,6 +185,7 @@ impl Expiry {
             stream,
             sequence,
             groups,
+            ..
         } = repaired;
         let known = self.known.get(&(host, *stream));
         let known = known.and_then(|known| {
@@ -242,6 +266,7 @@ mod tests {
             stream,
             sequence,
             groups: groups.to_vec(),
+            bytes: 100,
         };
         let lifetime = |one: GroupId| (one == group).then_some(LIFETIME);
         let check = |expiry: &Expiry, ms, sequence, groups: &[GroupId]| {

@@ -25,6 +25,7 @@
 //! | [`retention`] | a sender frees what members that are away lack only when it keeps as much as it may | R-VIEW-13 |
 //! | [`prompt`] | who wants messages in another way than in order gets each once, in time, or is told | R-DATA-12, R200, R201 |
 //! | [`expiry`] | nothing expires early, and nothing is repaired when all of it has expired | R-DATA-14 |
+//! | [`repairs`] | no node sends more again in 10 ms than the operator allows | R209, R-NAK-16 |
 //! | [`planes`] | the fast plane repairs most | R084, R-NAK-9 |
 //! | [`rate`] | no stream is faster than the operator allows | R113 |
 //! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
@@ -52,6 +53,7 @@ pub(crate) mod pauses;
 pub(crate) mod planes;
 pub(crate) mod prompt;
 pub(crate) mod rate;
+pub(crate) mod repairs;
 pub(crate) mod retention;
 pub(crate) mod sendings;
 pub(crate) mod slowness;
@@ -81,6 +83,7 @@ use self::liveness::Liveness;
 use self::lost::LostNumbers;
 use self::prompt::Prompt;
 use self::rate::Rate;
+use self::repairs::Repairs;
 use self::sendings::Sendings;
 use self::slowness::Slowness;
 use self::watermarks::Watermarks;
@@ -112,6 +115,7 @@ pub(crate) struct Checkers {
     pub(crate) liveness: Liveness,
     pub(crate) prompt: Prompt,
     pub(crate) rate: Rate,
+    pub(crate) repairs: Repairs,
     pub(crate) sendings: Sendings,
     pub(crate) slowness: Slowness,
     pub(crate) watermarks: Watermarks,
@@ -137,6 +141,7 @@ impl Checkers {
             liveness: Liveness::default(),
             prompt: Prompt::default(),
             rate: Rate::default(),
+            repairs: Repairs::default(),
             sendings: Sendings::default(),
             slowness: Slowness::default(),
             watermarks: Watermarks::default(),

@@ -92,6 +92,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         prompt: BTreeMap::new(),
         hints: Vec::new(),
         lifetimes: BTreeMap::new(),
+        repair_bytes_per_second: 0,
         paces: BTreeMap::new(),
         tells_rates: false,
         refusals: pauses.one_in(2),

@@ -13,7 +13,7 @@ pub(super) enum Happens {
     Churn(Churn),
 }
 
-const VERBS: [(&str, Verb); 19] = [
+const VERBS: [(&str, Verb); 20] = [
     ("crash", Verb::Crash),
     ("restart", Verb::Restart),
     ("close", Verb::Close),
@@ -30,6 +30,7 @@ const VERBS: [(&str, Verb); 19] = [
     ("narrow", Verb::Narrow),
     ("outage", Verb::Outage),
     ("doom", Verb::Doom),
+    ("foreign", Verb::Foreign),
     ("garbage", Verb::Garbage),
     ("enter", Verb::Enter),
     ("exit", Verb::Exit),
@@ -53,6 +54,7 @@ enum Verb {
     Narrow,
     Outage,
     Doom,
+    Foreign,
     Garbage,
     Enter,
     Exit,
@@ -117,6 +119,7 @@ pub(super) fn happens(words: &mut Words<'_>, options: &SimOptions) -> Result<Hap
             host: words.host(nodes)?,
             packets: words.number("how many packets")?,
         },
+        Verb::Foreign => foreign(words, nodes)?,
         Verb::Garbage => Fault::Garbage {
             kind: words.choice(
                 "a kind of garbage",
@@ -127,6 +130,11 @@ pub(super) fn happens(words: &mut Words<'_>, options: &SimOptions) -> Result<Hap
         },
     };
     Ok(Happens::Fault(fault))
+}
+
+fn foreign(words: &mut Words<'_>, nodes: usize) -> Result<Fault, Wrong> {
+    let host = words.host(nodes)?;
+    Ok(Fault::Foreign { host })
 }
 
 /// How long something is held back, from which hosts, and to which.

@@ -70,7 +70,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 42] = [
+const VERBS: [(&str, Verb); 43] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -111,6 +111,7 @@ const VERBS: [(&str, Verb); 42] = [
     ),
     ("refusals", Verb::Switch(|options| options.refusals = true)),
     ("budget", Verb::Budget),
+    ("repair-limit", Verb::RepairLimit),
     (
         "token-plane-only",
         Verb::Switch(|options| options.recovery.fast = false),
@@ -173,6 +174,7 @@ enum Verb {
     Lifetime,
     Pace,
     Budget,
+    RepairLimit,
     RateMax,
     BatchDelay,
     QueueTarget,
@@ -241,6 +243,7 @@ impl Reader {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;
                 options.recovery.requests_per_second = words.named("requests")?;
             }
+            Verb::RepairLimit => options.repair_bytes_per_second = words.number("bytes")?,
             Verb::RateMax => options.pace.rate_max_packets = words.number("packets per second")?,
             Verb::BatchDelay => options.pace.batch_delay = words.time("the delay")?,
             Verb::QueueTarget => options.pace.queue_target = words.time("the target")?,

@@ -225,6 +225,9 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     if budget != (default.repair_bytes_per_second, default.requests_per_second) {
         writeln!(out, "budget repairs {} requests {}", budget.0, budget.1)?;
     }
+    if options.repair_bytes_per_second > 0 {
+        writeln!(out, "repair-limit {}", options.repair_bytes_per_second)?;
+    }
     let switches = [
         ("token-plane-only", !recovery.fast),
         ("pull-late", recovery.pull_late),
@@ -338,6 +341,7 @@ impl fmt::Display for Happens<'_> {
             Fault::Narrow { bytes, time } => write!(f, "narrow {bytes} {}", Time(*time)),
             Fault::Outage { network, time } => write!(f, "outage {} {}", network + 1, Time(*time)),
             Fault::Heal => f.write_str("heal"),
+            Fault::Foreign { host } => write!(f, "foreign {host}"),
             Fault::Doom { host, packets } => write!(f, "doom {host} {packets}"),
             Fault::Garbage { host, kind, count } => {
                 write!(f, "garbage {} {host} {count}", kind.name())

@@ -191,6 +191,12 @@ pub enum ToService {
         /// The strain.
         strain: Strain,
     },
+    /// Packets of another cluster come to the multicast address of a region that I am in. Said again from
+    /// time to time as long as they do.
+    Foreign {
+        /// The region.
+        region: RegionId,
+    },
 }
 
 /// A node's word on itself, for those who read lists.
@@ -283,6 +289,7 @@ message! { ToService [1 => Hello] [11 => About] [12 => Rates] [13 => GroupRates]
     8 => CaughtUp { region, view },
     9 => Deaf { region, speaker, deaf },
     10 => Strained { region, strain },
+    14 => Foreign { region },
 } }
 
 codec!(ToService);

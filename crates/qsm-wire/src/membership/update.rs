@@ -97,6 +97,12 @@ pub enum Update {
         /// Members.
         members: Vec<MemberFilter>,
     },
+    /// The limit of what this node sends again (R-NAK-16). It replaces the one before; a node that has been
+    /// told none in its session has none.
+    Repairs {
+        /// The limit.
+        limit: RepairLimit,
+    },
     /// Groups of a region whose messages have a lifetime (R-DATA-14), whether they concern this node
     /// or not. It replaces what was said of the region before; the region's groups that it does not
     /// name have none.
@@ -106,6 +112,15 @@ pub enum Update {
         /// The groups, ascending.
         groups: Vec<GroupLifetime>,
     },
+}
+
+/// Bounds of what a node sends again, in every interval of 10 ms. Of two that are given both hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RepairLimit {
+    /// Bytes per second; 0: as many as it likes.
+    pub bytes_per_second: u64,
+    /// Bytes of a million that the node sends and receives for the first time; 0: as many as it likes.
+    pub share_ppm: u32,
 }
 
 /// A group whose messages are not sent again once they are older than this.
@@ -139,6 +154,7 @@ pub struct GroupStart {
 }
 
 record! { ViewStep { region, view, base, removed, leaving, changed, added } }
+record! { RepairLimit { bytes_per_second, share_ppm } }
 record! { GroupStart { group, view } }
 record! { GroupLifetime { group, ms } }
 record! { MemberFilter { origin, unwanted, since } }
@@ -153,4 +169,5 @@ message! { Update [3 => View] {
     8 => Sources { region, senders },
     9 => Filters { region, whole, members },
     10 => Lifetimes { region, groups },
+    11 => Repairs { limit },
 } }

@@ -4,7 +4,8 @@ use qsm_wire::membership::{
     About, Answer, AnswerRows, AwayReason, FromService, GroupAnswer, GroupDecision, GroupLifetime,
     GroupRate, GroupRates, GroupReport, GroupRow, GroupStart, GroupWay, Hello, Member,
     MemberFilter, NearRegion, NodeRow, PlanLimits, QueryKind, Rates, RegionDecision, RegionHints,
-    RegionKind, RegionReport, RegionRow, Role, Sender, Strain, ToService, Update, ViewStep,
+    RegionKind, RegionReport, RegionRow, RepairLimit, Role, Sender, Strain, ToService, Update,
+    ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -12,7 +13,7 @@ use super::dice::Dice;
 use super::draw::{address, origin};
 
 /// Variants of [`ToService`] that [`to_service`] draws.
-pub const TO_SERVICE: usize = 13;
+pub const TO_SERVICE: usize = 14;
 /// Variants of [`FromService`] that [`from_service`] draws.
 pub const FROM_SERVICE: usize = 8;
 
@@ -167,6 +168,9 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             region: RegionId(dice.u32()),
             strain: strain(dice),
         },
+        13 => ToService::Foreign {
+            region: RegionId(dice.u32()),
+        },
         other => panic!("no variant {other}"),
     }
 }
@@ -226,7 +230,7 @@ fn region_report(dice: &mut Dice) -> RegionReport {
 }
 
 fn update(dice: &mut Dice) -> Update {
-    match dice.below(10) {
+    match dice.below(11) {
         0 => Update::Named {
             group: GroupId(dice.u32()),
             name: text(dice),
@@ -287,9 +291,19 @@ fn update(dice: &mut Dice) -> Update {
                 ms: dice.u32(),
             }),
         },
+        9 => Update::Repairs {
+            limit: repair_limit(dice),
+        },
         _ => Update::Dead {
             origin: origin(dice),
         },
+    }
+}
+
+fn repair_limit(dice: &mut Dice) -> RepairLimit {
+    RepairLimit {
+        bytes_per_second: dice.u64(),
+        share_ppm: dice.u32(),
     }
 }
 

@@ -19,7 +19,11 @@ use crate::snapshot::Snapshot;
 pub(crate) fn node_state(snapshot: Snapshot) -> NodeState {
     let program = std::env::current_exe().ok();
     let program = program.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let interface = &snapshot.io.interface;
+    let medium = (!interface.medium.suits_multicast())
+        .then(|| format!("{} is {}", interface.name, interface.medium));
     NodeState {
+        medium,
         name: snapshot.name,
         node: format!("{:x}", snapshot.node.0),
         cluster: snapshot.cluster,

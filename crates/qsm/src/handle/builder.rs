@@ -27,7 +27,6 @@ use crate::runtime::threads::ThreadOptions;
 pub struct Builder {
     pub(crate) settings: NodeSettings,
     pub(crate) metrics: Option<SocketAddr>,
-    pub(crate) admin: bool,
 }
 
 impl Builder {
@@ -58,6 +57,7 @@ impl Builder {
             plan_unwanted_ppm: 0,
             plan_common: Some(qsm_gms::PLAN_COMMON),
             hints: ServiceHints::default(),
+            admin: true,
             datagram_bytes: None,
             coverage: Coverage::Head,
             layout: Layout::default(),
@@ -80,7 +80,6 @@ impl Builder {
         Self {
             settings,
             metrics: None,
-            admin: true,
         }
     }
 
@@ -318,12 +317,13 @@ impl Builder {
     }
 
     /// Lets programs of the same user, and of root, ask the running node by a local socket, as
-    /// `qsm explain` does; on by default. One thread answers, and sleeps while nobody asks.
+    /// `qsm explain` does, and its service, if it embeds one, as `qsm repair` does; on by default. One
+    /// thread answers for each, and sleeps while nobody asks.
     /// The socket has a name in Linux's abstract namespace
     /// ([`Node::admin_socket`](crate::Node::admin_socket)); where the system gives none, the node
     /// runs without.
     pub fn admin(mut self, admin: bool) -> Self {
-        self.admin = admin;
+        self.settings.admin = admin;
         self
     }
 

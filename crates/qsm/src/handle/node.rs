@@ -671,12 +671,13 @@ impl Builder {
     /// # Errors
     /// [`StartError`], whose text says what to do.
     pub fn start(self) -> Result<Node, StartError> {
+        let admin = self.settings.admin;
         let engines = start(self.settings)?;
         let mut node = OwnNode::new(engines);
         if let Some(address) = self.metrics {
             node.serve_metrics(address)?;
         }
-        if self.admin {
+        if admin {
             node.open_admin();
         }
         let back = NodeBack::Own(node);

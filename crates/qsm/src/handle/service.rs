@@ -1,9 +1,9 @@
 use core::fmt;
 use std::net::SocketAddr;
-use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use qsm_gms::{ServiceEvent, ServiceHints};
+use qsm_wire::membership::RepairLimit;
 
 use crate::error::{RecvError, RequestError, StartError};
 use crate::runtime::network::{ChannelOptions, NetworkOptions};
@@ -13,8 +13,6 @@ use crate::runtime::service::{
 
 /// Default port of a membership service that is a program of its own: 4481.
 pub const SERVICE_PORT: u16 = 4481;
-/// How long an answer of the service's thread may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings of a membership service at its start.
 #[must_use = "a builder does nothing before `start`"]
@@ -36,6 +34,8 @@ impl ServiceBuilder {
             plan_unwanted_ppm: 0,
             plan_common: Some(qsm_gms::PLAN_COMMON),
             hints: ServiceHints::default(),
+            repair_limit: RepairLimit::default(),
+            admin: true,
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -144,6 +144,20 @@ impl ServiceBuilder {
         self
     }
 
+    /// Limit of what each node sends again, in every interval of 10 ms (R-NAK-16); none if not given.
+    /// [`Service::limit_repairs`] changes it. A service that takes over does not know of it.
+    pub fn repair_limit(mut self, limit: RepairLimit) -> Self {
+        self.settings.repair_limit = limit;
+        self
+    }
+
+    /// Lets operators ask the service and limit repairs by a local socket, which its user and root may
+    /// use (`qsm repair`). On by default.
+    pub fn admin(mut self, admin: bool) -> Self {
+        self.settings.admin = admin;
+        self
+    }
+
     /// Opens the sockets and starts the thread.
     ///
     /// # Errors
@@ -217,24 +231,24 @@ impl Service {
     /// # Errors
     /// [`RequestError`]: it has ended.
     pub fn snapshot(&self) -> Result<ServiceSnapshot, RequestError> {
-        let (reply, answer) = sync_channel(1);
-        self.running.shared.questions.push(reply);
-        self.running.shared.waker.wake();
-        // The thread drops all questions at its end; one that came later is dropped here.
-        if self.running.shared.events.is_over() {
-            while self.running.shared.questions.pop().is_some() {}
-        }
-        answer.recv_timeout(ANSWER_TIMEOUT).map_err(|_| {
-            let reason = self.running.shared.events.closed().cloned();
-            match reason {
-                Some(RecvError::Closed(reason)) => RequestError::Closed(reason),
-                _ => RequestError::Timeout {
-                    doing: "asking the service's thread",
-                    after: ANSWER_TIMEOUT,
-                    outstanding: None,
-                },
-            }
-        })
+        self.running.shared.snapshot()
+    }
+
+    /// Limits what each node sends again, in every interval of 10 ms (R-NAK-16): all nodes are told with
+    /// the next batch, and each that comes. It replaces the limit before.
+    ///
+    /// ```
+    /// # use qsm::{NetworkOptions, RepairLimit, Service};
+    /// # let network = NetworkOptions::new().interface("lo").unicast_port(0);
+    /// # let cluster = format!("doc-limit-{}", std::process::id());
+    /// # let service = Service::builder().cluster(cluster).network(network).start()?;
+    /// let five_percent = RepairLimit { share_ppm: 50_000, ..RepairLimit::default() };
+    /// service.limit_repairs(five_percent);
+    /// assert_eq!(service.snapshot()?.repair_limit, five_percent);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn limit_repairs(&self, limit: RepairLimit) {
+        self.running.shared.limit_repairs(limit);
     }
 
     /// Waits for the next event.

@@ -25,6 +25,7 @@ pub(crate) struct Embedding {
     plan_unwanted_ppm: u32,
     plan_common: Option<u32>,
     hints: ServiceHints,
+    admin: bool,
     /// Where its thread is to run, if that is not where this one does.
     affinity: Option<Affinity>,
     service: Option<RunningService>,
@@ -51,6 +52,7 @@ impl Embedding {
             plan_unwanted_ppm: settings.plan_unwanted_ppm,
             plan_common: settings.plan_common,
             hints: settings.hints.clone(),
+            admin: settings.admin,
             affinity: settings.threads.affinity_of_others(),
             service: None,
         }
@@ -88,6 +90,7 @@ impl Embedding {
             plan_unwanted_ppm: self.plan_unwanted_ppm,
             plan_common: self.plan_common,
             hints: self.hints.clone(),
+            admin: self.admin,
             on_yield: Some(Box::new(yielded)),
             on_move: Some(Box::new(moved)),
             ..ServiceSettings::embedded(&self.network, &self.cluster, self.channels)

@@ -4,7 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6};
-use qsm_net::{Family, FaultConfig, Interface, Offload, PortConfig, Ports, choose_interface};
+use qsm_net::{
+    Family, FaultConfig, Interface, InterfaceError, Offload, PortConfig, Ports, choose_interface,
+    choose_unicast_interface,
+};
 
 use qsm_seal::ClusterKey;
 
@@ -107,7 +110,8 @@ pub struct NetworkOptions {
     pub(crate) receive_buffer_bytes: usize,
     pub(crate) ttl: u8,
     pub(crate) loopback: bool,
-    pub(crate) multicast: bool,
+    /// If not said, as the interface suits it.
+    pub(crate) multicast: Option<bool>,
     pub(crate) offload: Offload,
     pub(crate) clone_copies: bool,
     pub(crate) busy_poll: Option<Duration>,
@@ -125,7 +129,7 @@ impl Default for NetworkOptions {
             receive_buffer_bytes: qsm_net::RECEIVE_BUFFER_DEFAULT_BYTES,
             ttl: qsm_net::TTL_DEFAULT,
             loopback: true,
-            multicast: true,
+            multicast: None,
             offload: Offload::Auto,
             clone_copies: false,
             busy_poll: None,
@@ -206,12 +210,16 @@ impl NetworkOptions {
         self
     }
 
-    /// Sends by multicast, and listens to it. On by default. Off, for networks that carry none: each
-    /// packet goes to each member of its region by unicast, and a node has to be told where the
-    /// membership service is ([`Builder::service`](crate::Builder::service)), else it does not start
+    /// Sends by multicast, and listens to it. Off, for networks that carry none: each packet goes to
+    /// each member of its region by unicast, and a node has to be told where the membership service is
+    /// ([`Builder::service`](crate::Builder::service)), else it does not start
     /// ([`StartError::NoService`]). Nodes of a cluster may differ: who hears no multicast gets copies.
+    ///
+    /// If not given, it is on where the interface is of a [`Medium`](crate::Medium) that suits it. On
+    /// wireless interfaces and tunnels messages then go by unicast, and services are looked for by
+    /// multicast all the same, if the interface says that it carries it.
     pub fn multicast(mut self, multicast: bool) -> Self {
-        self.multicast = multicast;
+        self.multicast = Some(multicast);
         self
     }
 
@@ -266,7 +274,8 @@ impl NetworkOptions {
         let mut given = given.into_iter().flatten().peekable();
         let family = given.peek().map(|(family, _)| *family);
         let first = self.interfaces.first().map(String::as_str);
-        let (interface, _) = choose_interface(first, family)?;
+        let named = service.is_some_and(|at| !at.ip().is_loopback());
+        let interface = self.pick(first, family, named)?;
         match given.find(|(family, _)| *family != interface.family()) {
             None => Ok(interface),
             Some((_, given)) => Err(StartError::Families { given, interface }),
@@ -277,9 +286,43 @@ impl NetworkOptions {
     pub(crate) fn second(&self, family: Family) -> Result<Option<Interface>, StartError> {
         match &self.interfaces[..] {
             [] | [_] => Ok(None),
-            [_, second] => Ok(Some(choose_interface(Some(second), Some(family))?.0)),
+            [_, second] => Ok(Some(self.pick(Some(second), Some(family), true)?)),
             more => Err(StartError::TooManyInterfaces { given: more.len() }),
         }
+    }
+
+    /// One that carries multicast, where that is wanted; if nothing is said, and none fits, one on which
+    /// nodes do without. `named`: the service is named, and on another host.
+    fn pick(
+        &self,
+        requested: Option<&str>,
+        family: Option<Family>,
+        named: bool,
+    ) -> Result<Interface, InterfaceError> {
+        if self.multicast == Some(false) {
+            return Ok(choose_unicast_interface(requested, family)?.0);
+        }
+        let found = choose_interface(requested, family).map(|(interface, _)| interface);
+        let fits = |found: &Interface| requested.is_some() || !named || !found.loopback;
+        if self.multicast.is_some() || found.as_ref().is_ok_and(fits) {
+            return found;
+        }
+        match choose_unicast_interface(requested, family) {
+            Ok((other, _)) if !other.medium.suits_multicast() => Ok(other),
+            _ => found,
+        }
+    }
+
+    /// Whether messages go by multicast on this interface.
+    pub(crate) fn multicasts(&self, interface: &Interface) -> bool {
+        let suits = interface.loopback || interface.medium.suits_multicast();
+        self.multicast.unwrap_or(suits)
+    }
+
+    /// Whether services are announced and looked for by multicast there.
+    pub(crate) fn discovers(&self, interface: &Interface) -> bool {
+        let carries = interface.loopback || interface.multicast;
+        self.multicast.unwrap_or(carries)
     }
 
     /// Where services are announced and looked for: as given, or the default of the family.
@@ -321,8 +364,9 @@ impl NetworkOptions {
         cluster: &str,
     ) -> Result<Ports, StartError> {
         let discovery = self.discovery_at(interface.family());
+        let discovers = self.discovers(&interface);
         let mut ports = self.open_unicast(interface, second, cluster)?;
-        if self.multicast {
+        if discovers {
             ports.join(discovery)?;
         }
         Ok(ports)

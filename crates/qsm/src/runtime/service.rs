@@ -5,12 +5,13 @@ use core::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_queue::SegQueue;
+use qsm_admin::{AdminSocket, Answer, Question, RepairLimitState, ServiceState};
 use qsm_gms::{ServiceConfig, ServiceEvent, ServiceHints, ServiceStats};
 use qsm_metrics::Object;
 use qsm_metrics::prometheus::Page;
@@ -18,9 +19,9 @@ use qsm_net::{Affinity, Family, IoReport, PortCounters, Ports, Waker};
 use qsm_proto::{Seed, Transmit};
 use qsm_seal::ClusterKey;
 use qsm_wire::NodeId;
-use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
+use qsm_wire::membership::{GroupRow, NodeRow, RegionRow, RepairLimit};
 
-use crate::error::{CloseReason, RecvError, StartError};
+use crate::error::{CloseReason, RecvError, RequestError, StartError};
 use crate::handoff::aside::Item;
 use crate::handoff::inbox::Inbox;
 use crate::handoff::message::{Capacity, Overflow};
@@ -37,6 +38,8 @@ impl Item for ServiceEvent {}
 
 /// Events that wait to be read; beyond that the oldest are dropped.
 pub(crate) const SERVICE_EVENTS: usize = 4096;
+/// How long an answer of the service's thread may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a service that has yielded still shows its nodes the way.
 const YIELD_LINGER: Duration = Duration::from_secs(1);
 /// Pause before an interface without an address is looked at again.
@@ -62,6 +65,8 @@ pub struct ServiceSnapshot {
     pub groups: Vec<GroupRow>,
     /// The regions.
     pub regions: Vec<RegionRow>,
+    /// The limit of what each node sends again.
+    pub repair_limit: RepairLimit,
 }
 
 impl ServiceSnapshot {
@@ -136,6 +141,9 @@ pub(crate) struct ServiceSettings {
     pub(crate) plan_unwanted_ppm: u32,
     pub(crate) plan_common: Option<u32>,
     pub(crate) hints: ServiceHints,
+    pub(crate) repair_limit: RepairLimit,
+    /// Operators of this host may ask it.
+    pub(crate) admin: bool,
     /// Where its thread runs; where the calling one does if `None`.
     pub(crate) affinity: Option<Affinity>,
     /// To be called when an embedded service has given way to another one.
@@ -167,6 +175,8 @@ impl ServiceSettings {
             plan_unwanted_ppm: 0,
             plan_common: Some(qsm_gms::PLAN_COMMON),
             hints: ServiceHints::default(),
+            repair_limit: RepairLimit::default(),
+            admin: true,
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -207,6 +217,7 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
         plan_unwanted_ppm: settings.plan_unwanted_ppm,
         plan_common: settings.plan_common,
         hints: settings.hints.clone(),
+        repair_limit: settings.repair_limit,
         ..ServiceConfig::new(NodeId(random()), port.local_addr())
     };
     config.plan.port = settings.channels.port;
@@ -225,6 +236,7 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
     let shared = Arc::new(ServiceShared {
         stop: AtomicBool::new(false),
         questions: SegQueue::new(),
+        orders: SegQueue::new(),
         events: Inbox::new(capacity, Overflow::DropOldest),
         address: Mutex::new(port.local_addr()),
         waker: port.waker(),
@@ -243,6 +255,7 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
         look_at: None,
         ends_at: None,
     };
+    let admin = settings.admin.then(|| open_admin(&shared)).flatten();
     let affinity = settings.affinity;
     let thread = thread::Builder::new()
         .name("qsm-service".to_owned())
@@ -258,20 +271,49 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
     Ok(RunningService {
         shared,
         thread: Mutex::new(Some(thread)),
+        _admin: admin,
     })
+}
+
+/// Opens the local socket that operators ask, if the system gives one. Who asks does not keep the
+/// service alive.
+fn open_admin(shared: &Arc<ServiceShared>) -> Option<AdminSocket> {
+    let shared = Arc::downgrade(shared);
+    let answer = move |question| {
+        let shared = shared.upgrade().ok_or("the membership service has ended")?;
+        match question {
+            Question::Service => {}
+            Question::LimitRepairs(limit) => shared.limit_repairs(RepairLimit {
+                bytes_per_second: limit.bytes_per_second,
+                share_ppm: limit.share_ppm,
+            }),
+            _ => return Err("this is a membership service: ask it for \"service\"".to_owned()),
+        }
+        let snapshot = shared.snapshot().map_err(|error| error.to_string())?;
+        Ok(Answer::Service(ServiceState {
+            cluster: snapshot.cluster,
+            address: shared.address(),
+            nodes: snapshot.nodes.len(),
+            repair_limit: RepairLimitState {
+                bytes_per_second: snapshot.repair_limit.bytes_per_second,
+                share_ppm: snapshot.repair_limit.share_ppm,
+            },
+        }))
+    };
+    AdminSocket::open_service(answer).ok()
 }
 
 /// A service that runs until it is stopped or dropped.
 pub(crate) struct RunningService {
     pub(crate) shared: Arc<ServiceShared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    _admin: Option<AdminSocket>,
 }
 
 impl RunningService {
     /// Where nodes reach it.
     pub(crate) fn address(&self) -> SocketAddr {
-        let address = self.shared.address.lock();
-        *address.unwrap_or_else(PoisonError::into_inner)
+        self.shared.address()
     }
 
     /// Ends it, at once.
@@ -299,10 +341,46 @@ impl Drop for RunningService {
 /// What those who hold the service and its thread share.
 pub(crate) struct ServiceShared {
     stop: AtomicBool,
-    pub(crate) questions: SegQueue<SyncSender<ServiceSnapshot>>,
+    questions: SegQueue<SyncSender<ServiceSnapshot>>,
+    /// Limits of repairs that are to hold, the newest last; carried out before questions are answered.
+    orders: SegQueue<RepairLimit>,
     pub(crate) events: Inbox<ServiceEvent>,
     address: Mutex<SocketAddr>,
     pub(crate) waker: Waker,
+}
+
+impl ServiceShared {
+    fn address(&self) -> SocketAddr {
+        let address = self.address.lock();
+        *address.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Limits what each node sends again.
+    pub(crate) fn limit_repairs(&self, limit: RepairLimit) {
+        self.orders.push(limit);
+        self.waker.wake();
+    }
+
+    /// The service's knowledge and its counters.
+    pub(crate) fn snapshot(&self) -> Result<ServiceSnapshot, RequestError> {
+        let (reply, answer) = sync_channel(1);
+        self.questions.push(reply);
+        self.waker.wake();
+        // The thread drops all questions at its end; one that came later is dropped here.
+        if self.events.is_over() {
+            while self.questions.pop().is_some() {}
+        }
+        answer
+            .recv_timeout(ANSWER_TIMEOUT)
+            .map_err(|_| match self.events.closed().cloned() {
+                Some(RecvError::Closed(reason)) => RequestError::Closed(reason),
+                _ => RequestError::Timeout {
+                    doing: "asking the service's thread",
+                    after: ANSWER_TIMEOUT,
+                    outstanding: None,
+                },
+            })
+    }
 }
 
 struct Thread {
@@ -383,6 +461,11 @@ impl Thread {
         // A process that is gone while its host lives: nobody has to wait for it.
         while let Some(address) = self.port.take_refusal() {
             self.machine.handle_unreachable(now, address);
+        }
+        while let Some(limit) = self.shared.orders.pop() {
+            // It begins anew with it at another address.
+            self.config.repair_limit = limit;
+            self.machine.limit_repairs(now, limit);
         }
         self.machine.handle_timeout(now);
         self.transmitter.run(now, &mut self.machine, &mut self.port);
@@ -471,6 +554,7 @@ impl Thread {
                 nodes: rows.nodes,
                 groups: rows.groups,
                 regions: rows.regions,
+                repair_limit: self.machine.repair_limit(),
             };
             // The one who asked may have given up.
             drop(reply.try_send(snapshot));

@@ -75,6 +75,8 @@ pub(crate) struct NodeSettings {
     pub(crate) plan_common: Option<u32>,
     /// Hints of the designer, if it embeds the service.
     pub(crate) hints: ServiceHints,
+    /// Operators may ask the node, and the service if it embeds it.
+    pub(crate) admin: bool,
     pub(crate) datagram_bytes: Option<usize>,
     pub(crate) coverage: Coverage,
     pub(crate) layout: Layout,

@@ -419,6 +419,7 @@ mod tests {
             service: None,
             program: "qsm".to_owned(),
             version: "0.2.0".to_owned(),
+            medium: None,
         };
         NodeAccount::new(4711, node, &before, &now, kernel)
     }

@@ -21,6 +21,7 @@ pub(super) fn explanation(pid: u32, node: &NodeState, group: &GroupState) -> Vec
         printable(&node.cluster),
     );
     let mut passages = vec![Passage::Heading(heading), Passage::Text(summary(group))];
+    passages.extend(by_unicast(node, group).map(Passage::Text));
     for region in &group.regions {
         passages.push(Passage::Gap);
         passages.extend(region_words(region));
@@ -51,6 +52,20 @@ fn summary(group: &GroupState) -> String {
         true => format!("{mine} A message takes {cost}{copies}: the group has {regions}."),
         false => format!("{mine} It knows its own region; a publisher knows all of them."),
     }
+}
+
+/// The reason for which the node does not multicast, if that is its interface.
+fn by_unicast(node: &NodeState, group: &GroupState) -> Option<String> {
+    let medium = node.medium.as_ref()?;
+    let mut members = group.regions.iter().flat_map(|region| &region.members);
+    members
+        .any(|member| member.reached == Reach::NoMulticast)
+        .then(|| {
+            format!(
+                "{}, where nodes do not multicast unless they are told to (--multicast asm).",
+                printable(medium)
+            )
+        })
 }
 
 fn region_words(region: &RegionState) -> Vec<Passage> {
@@ -227,6 +242,7 @@ mod tests {
             service: None,
             program: "qsm".to_owned(),
             version: "0.2.0".to_owned(),
+            medium: None,
         };
         Passage::render(&explanation(4711, &node, group))
     }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::SystemTime;
 
 use qsm::{AwayReason, Origin, ServiceEvent};
 use qsm_console::reach;
+use qsm_console::restraint::{Restraint, Told};
 use qsm_console::table::printable;
 use serde_json::{Value, json};
 
@@ -13,19 +15,34 @@ const NAMES_MAX: usize = 1 << 16;
 
 /// Words for events. It remembers what nodes call themselves, since some events do not say it.
 #[derive(Debug, Default)]
-pub(super) struct Phrases(BTreeMap<Origin, String>);
+pub(super) struct Phrases {
+    names: BTreeMap<Origin, String>,
+    /// Words of nodes that are deaf now and hear then.
+    flapping: Restraint<Origin, (String, Value)>,
+}
 
 impl Phrases {
-    /// A line and a JSON object.
-    pub(super) fn of(&mut self, event: &ServiceEvent) -> (String, Value) {
-        self.of_life(event)
+    /// A line and a JSON object; `None`: they are for later, see [`Phrases::due`].
+    pub(super) fn of(&mut self, event: &ServiceEvent, now: SystemTime) -> Option<(String, Value)> {
+        if let ServiceEvent::Deaf { origin, .. } | ServiceEvent::Hears { origin, .. } = event {
+            let words = self.of_state(event)?;
+            return self.flapping.take(*origin, words, now).map(ended);
+        }
+        let words = self
+            .of_life(event)
             .or_else(|| self.of_state(event))
             .or_else(|| of_service(event))
             .unwrap_or_else(|| {
                 let text = format!("{event:?}");
                 let value = json!({ "event": "other", "text": &text });
                 (text, value)
-            })
+            });
+        Some(words)
+    }
+
+    /// Those whose time has come.
+    pub(super) fn due(&mut self, now: SystemTime) -> impl Iterator<Item = (String, Value)> {
+        self.flapping.due(now).into_iter().map(ended)
     }
 
     /// Of the beginning of a node's life, its address and its end.
@@ -54,7 +71,7 @@ impl Phrases {
                         "to": to }),
             ),
             ServiceEvent::Excluded { origin } => {
-                let name = self.0.remove(origin);
+                let name = self.names.remove(origin);
                 (
                     format!(
                         "excluded {}: it did not answer",
@@ -64,7 +81,7 @@ impl Phrases {
                 )
             }
             ServiceEvent::Left { origin } => {
-                let name = self.0.remove(origin);
+                let name = self.names.remove(origin);
                 (
                     format!("left {}", called(*origin, name.as_ref())),
                     json!({ "event": "left", "node": origin.to_string(), "name": name }),
@@ -124,10 +141,18 @@ impl Phrases {
     }
 
     fn note(&mut self, origin: Origin, name: &str) {
-        if self.0.len() < NAMES_MAX {
-            self.0.insert(origin, name.to_owned());
+        if self.names.len() < NAMES_MAX {
+            self.names.insert(origin, name.to_owned());
         }
     }
+}
+
+/// Words of a node that may come and go.
+fn ended(told: Told<(String, Value)>) -> (String, Value) {
+    let (suffix, changes) = (told.suffix(), told.changes);
+    let (text, mut value) = told.notice;
+    value["changes"] = changes.into();
+    (text + &suffix, value)
 }
 
 /// Of the service itself, or of the cluster.
@@ -161,6 +186,12 @@ fn of_service(event: &ServiceEvent) -> Option<(String, Value)> {
             ),
             json!({ "event": "many_silent", "silent": silent, "nodes": nodes }),
         ),
+        ServiceEvent::Foreign {
+            origin,
+            name,
+            address,
+            moves,
+        } => foreign(*origin, name, *address, *moves),
         ServiceEvent::Conflict { node, address } => (
             format!(
                 "CONFLICT: another service ({:x}) of this cluster was started at {address}; it gives \
@@ -195,6 +226,33 @@ fn deaf(
     let value = json!({ "event": "deaf", "node": origin.to_string(), "name": name,
                         "speaker": speaker.to_string(), "speaker_name": speaker_name,
                         "address": address });
+    (text, value)
+}
+
+/// Packets of another cluster come to an address.
+fn foreign(
+    origin: Origin,
+    name: &str,
+    address: Option<SocketAddr>,
+    moves: bool,
+) -> (String, Value) {
+    let at = address.map_or_else(
+        || "the address of its region".to_owned(),
+        |at| at.to_string(),
+    );
+    let what = match moves {
+        true => "the region moves to another address",
+        false => {
+            "the region stays, since it is a merged one, or eight have moved within ten minutes; give \
+                  clusters ranges of their own (--data-range)"
+        }
+    };
+    let text = format!(
+        "FOREIGN: packets of another cluster come to {at}, as {} ({origin}) says; {what}",
+        printable(name)
+    );
+    let value = json!({ "event": "foreign", "node": origin.to_string(), "name": name,
+                        "address": address, "moves": moves });
     (text, value)
 }
 
@@ -245,9 +303,45 @@ mod tests {
         }
     }
 
+    fn said(phrases: &mut Phrases, event: &ServiceEvent) -> (String, Value) {
+        phrases.of(event, SystemTime::UNIX_EPOCH).unwrap()
+    }
+
+    #[test]
+    fn a_node_that_is_deaf_now_and_hears_then_is_named_once_in_ten_seconds() {
+        let name = "sink".to_owned();
+        let deaf = ServiceEvent::Deaf {
+            origin: WHO,
+            name: name.clone(),
+            speaker: WHO,
+            speaker_name: "source".to_owned(),
+            address: None,
+        };
+        let hears = ServiceEvent::Hears { origin: WHO, name };
+        let (mut phrases, mut lines) = (Phrases::default(), Vec::new());
+        for second in 0..15 {
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+            lines.extend(phrases.due(now));
+            let event = if second % 2 == 0 { &deaf } else { &hears };
+            lines.extend(phrases.of(event, now));
+        }
+        let [first, second] = &lines[..] else {
+            panic!("{lines:?}");
+        };
+        assert_eq!(
+            (&first.1["event"], &first.1["changes"]),
+            (&json!("deaf"), &json!(1))
+        );
+        assert_eq!(
+            (&second.1["event"], &second.1["changes"]),
+            (&json!("hears"), &json!(9))
+        );
+        assert!(second.0.ends_with("9 changes in 10 s"), "{}", second.0);
+    }
+
     #[test]
     fn names_in_the_log_cannot_steer_the_terminal() {
-        let (text, value) = Phrases::default().of(&admitted("a\u{1b}b"));
+        let (text, value) = said(&mut Phrases::default(), &admitted("a\u{1b}b"));
         assert_eq!(text, "admitted a\\u{1b}b (a.1) at 10.0.0.1:7");
         assert_eq!(value["event"], "admitted");
     }
@@ -255,32 +349,36 @@ mod tests {
     #[test]
     fn a_node_is_named_through_its_life() {
         let mut phrases = Phrases::default();
-        phrases.of(&admitted("sleeper"));
+        said(&mut phrases, &admitted("sleeper"));
         let name = "sleeper".to_owned();
         let reason = AwayReason::Silent;
-        let (text, value) = phrases.of(&ServiceEvent::Away {
+        let away = ServiceEvent::Away {
             origin: WHO,
             name: name.clone(),
             reason,
-        });
+        };
+        let (text, value) = said(&mut phrases, &away);
         assert_eq!(
             text,
             "away sleeper (a.1): it is silent; what it misses is kept"
         );
         assert_eq!(value["reason"], "silent");
         let back = ServiceEvent::Back { origin: WHO, name };
-        assert_eq!(phrases.of(&back).0, "back sleeper (a.1): it has caught up");
-        let (text, value) = phrases.of(&ServiceEvent::Excluded { origin: WHO });
+        assert_eq!(
+            said(&mut phrases, &back).0,
+            "back sleeper (a.1): it has caught up"
+        );
+        let (text, value) = said(&mut phrases, &ServiceEvent::Excluded { origin: WHO });
         assert_eq!(text, "excluded sleeper (a.1): it did not answer");
         assert_eq!(value["name"], "sleeper");
-        let (text, value) = phrases.of(&ServiceEvent::Left { origin: WHO });
+        let (text, value) = said(&mut phrases, &ServiceEvent::Left { origin: WHO });
         assert_eq!((text.as_str(), &value["name"]), ("left a.1", &Value::Null));
     }
 
     #[test]
     fn a_service_says_when_it_was_late_itself() {
         let by = Duration::from_millis(1234);
-        let (text, value) = Phrases::default().of(&ServiceEvent::Late { by });
+        let (text, value) = said(&mut Phrases::default(), &ServiceEvent::Late { by });
         assert!(text.starts_with("LATE: this service stood still for 1.2 s"));
         assert_eq!(value["by"], 1.234);
     }

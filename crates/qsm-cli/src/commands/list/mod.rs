@@ -110,9 +110,9 @@ fn unanswered(node: &NodeOptions, timeout: Duration, heard: Heard) -> Failure {
         );
     }
     let cluster = printable(cluster);
-    match &node.service {
-        Some(service) => Failure::timeout(
-            format!("no membership service answered at {service} within {waited} s"),
+    match node.services_tried() {
+        Some(places) => Failure::timeout(
+            format!("no membership service answered at {places} within {waited} s"),
             "see that `qsm gms` runs there, that --cluster is the same, and that a firewall lets UDP \
              to that port through, and answers back",
         ),

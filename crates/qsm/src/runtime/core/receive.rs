@@ -39,12 +39,18 @@ impl Core {
                 if let Some((tap, at)) = tap {
                     show(tap, at, &datagram);
                 }
+                let foreign = self.endpoint.foreign_datagrams();
                 self.endpoint.handle_datagram(
                     self.now,
                     datagram.source,
                     lent(&datagram),
                     &mut self.routes,
                 );
+                if self.endpoint.foreign_datagrams() != foreign
+                    && let Some(group) = datagram.group
+                {
+                    self.endpoint.note_foreign(self.now, group);
+                }
             }
             datagrams += amount.datagrams;
             bytes += amount.bytes;

@@ -103,13 +103,13 @@ impl Plan {
     fn new(mut settings: NodeSettings) -> Result<Self, StartError> {
         check_name("cluster", &settings.cluster)?;
         settings.threads.check()?;
-        if !settings.network.multicast && settings.service.is_none() {
-            return Err(StartError::NoService);
-        }
         let id = NodeId(random() & !(CORES_MAX as u64 - 1));
         let name = settings.name.clone().unwrap_or_else(name::of_process);
         check_name("node", &name)?;
         let interface = settings.network.choose(settings.service)?;
+        if settings.service.is_none() && !settings.network.discovers(&interface) {
+            return Err(StartError::NoService);
+        }
         let second = settings.network.second(interface.family())?;
         let discovery = settings.network.discovery_at(interface.family());
         // An embedded service is to choose alike.
@@ -253,7 +253,7 @@ impl Plan {
             }),
             cluster: settings.cluster.clone(),
             second: port.second_addr(),
-            multicast: settings.network.multicast,
+            multicast: settings.network.multicasts(interface),
             discovery: self.discovery,
             service: settings.service,
             layout: settings.layout,

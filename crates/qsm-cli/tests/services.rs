@@ -1,0 +1,186 @@
+//! Membership services that DNS names, and several that are named.
+
+mod support;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::thread::{self, JoinHandle};
+
+use domain::base::iana::Rcode;
+use domain::base::{Message, MessageBuilder, Name, Rtype};
+use domain::rdata::{A, Srv};
+use lab::{HostId, Lab};
+use support::{Cluster, Lines, QSM, Running};
+
+const PORT: u16 = 4480;
+/// Nobody listens there.
+const SILENT: u16 = 4479;
+const SERVICE: &str = "_qsm._udp.example.org";
+const SILENT_SERVICE: &str = "_silent._udp.example.org";
+
+/// A DNS server on a host of the lab: the only one that a process asks there.
+struct Dns {
+    socket: UdpSocket,
+    thread: Option<JoinHandle<()>>,
+    /// The configuration that names it.
+    configuration: PathBuf,
+}
+
+impl Dns {
+    fn start(lab: &Lab, host: HostId, gms: Ipv4Addr) -> Self {
+        let guard = lab.enter(host).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:53").unwrap();
+        drop(guard);
+        let own = socket.try_clone().unwrap();
+        let thread = thread::spawn(move || {
+            let mut buffer = [0; 512];
+            // An empty datagram ends it.
+            while let Ok((length @ 1.., from)) = own.recv_from(&mut buffer) {
+                let query = Message::from_octets(buffer[..length].to_vec()).unwrap();
+                // Who asked may be gone.
+                drop(own.send_to(&answer(&query, gms), from));
+            }
+        });
+        let name = format!("qsm-resolv-{}.conf", std::process::id());
+        let configuration = std::env::temp_dir().join(name);
+        fs::write(&configuration, "nameserver 127.0.0.1\n").unwrap();
+        Self {
+            socket,
+            thread: Some(thread),
+            configuration,
+        }
+    }
+}
+
+impl Drop for Dns {
+    fn drop(&mut self) {
+        let own = self.socket.local_addr();
+        let ends = own.and_then(|own: SocketAddr| self.socket.send_to(&[], own));
+        if let Some(thread) = self.thread.take().filter(|_| ends.is_ok()) {
+            drop(thread.join());
+        }
+        drop(fs::remove_file(&self.configuration));
+    }
+}
+
+/// The service is at the second host of two; the first does not listen. A host has one address.
+fn answer(query: &Message<Vec<u8>>, gms: Ipv4Addr) -> Vec<u8> {
+    let question = query.sole_question().unwrap();
+    let (asked, kind) = (question.qname().to_string(), question.qtype());
+    let name = |text: &str| Name::<Vec<u8>>::vec_from_str(text).unwrap();
+    let service = |priority, port| Srv::new(priority, 1, port, name("gms.example.org"));
+    let known = [SERVICE, SILENT_SERVICE, "gms.example.org"].contains(&asked.as_str());
+    let code = if known {
+        Rcode::NOERROR
+    } else {
+        Rcode::NXDOMAIN
+    };
+    let message = MessageBuilder::new_vec();
+    let mut message = message.start_answer(query, code).unwrap();
+    match (asked.as_str(), kind) {
+        (SERVICE, Rtype::SRV) => {
+            message
+                .push((name(&asked), 60, service(1, SILENT)))
+                .unwrap();
+            message.push((name(&asked), 60, service(2, PORT))).unwrap();
+        }
+        (SILENT_SERVICE, Rtype::SRV) => {
+            message
+                .push((name(&asked), 60, service(1, SILENT)))
+                .unwrap();
+        }
+        (_, Rtype::A) if known => {
+            let [a, b, c, d] = gms.octets();
+            let address = A::from_octets(a, b, c, d);
+            message.push((name(&asked), 60, address)).unwrap();
+        }
+        _ => {}
+    }
+    message.finish()
+}
+
+/// Runs `qsm nodes` on a host that asks this server.
+fn list(lab: &Lab, host: HostId, dns: &Dns, service: &str) -> Output {
+    let mut command = lab.command(host, "unshare");
+    let mount = "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\"";
+    command
+        .args(["--mount", "sh", "-c", mount])
+        .arg(&dns.configuration);
+    command.args([
+        QSM,
+        "nodes",
+        "--json",
+        "--timeout",
+        "3",
+        "--service",
+        service,
+    ]);
+    command.output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_service_is_found_by_its_name_in_dns_and_what_was_tried_is_said() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let hosts = lab.add_hosts(2).unwrap();
+    let gms = lab.host(hosts[0]).address();
+    let mut service = lab.command(hosts[0], QSM);
+    let listen = format!("{gms}:{PORT}");
+    service
+        .args(["gms", "--json", "--listen", &listen])
+        .stdout(Stdio::piped());
+    let mut service = Running(service.spawn().unwrap());
+    let said = Lines::of_stdout(&mut service.0);
+    said.wait("that it listens", |line| line.contains("address"));
+    let dns = Dns::start(&lab, hosts[1], gms);
+
+    let output = list(&lab, hosts[1], &dns, SERVICE);
+    assert!(output.status.success(), "{}", stderr(&output));
+
+    let output = list(&lab, hosts[1], &dns, "_other._udp.example.org");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in [
+        "cannot find the service _other._udp.example.org",
+        "127.0.0.1:53 knows no such name",
+        "dig SRV _other._udp.example.org",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+
+    let output = list(&lab, hosts[1], &dns, SILENT_SERVICE);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let tried = format!("answered at {SILENT_SERVICE} ({gms}:{SILENT})");
+    assert!(said.contains(&tried), "{said}");
+}
+
+#[test]
+fn of_several_places_the_first_that_answers_is_taken() {
+    let mut cluster = Cluster::without_service();
+    let (_gms, address) = cluster.start_gms(&[], Stdio::inherit());
+    // Nobody listens at the port of a socket that is bound and not read.
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let silent = socket.local_addr().unwrap().to_string();
+    let lost = ["--service", "no-such-host.invalid:1"];
+    // It comes last.
+    cluster.use_service(&address);
+    let words = [&["nodes", "--json", "--service", &silent], &lost[..]].concat();
+    let output = cluster.run(&words, b"");
+    assert!(output.status.success(), "{}", stderr(&output));
+    cluster.use_service(&silent);
+    let output = cluster.run(&[&["nodes", "--timeout", "0.3"], &lost[..]].concat(), b"");
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    for part in [&silent, "no-such-host.invalid:1 (cannot find the host"] {
+        assert!(said.contains(part), "{said}");
+    }
+}

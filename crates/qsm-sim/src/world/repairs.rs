@@ -1,0 +1,38 @@
+//! The operator's limit of what is sent again (R-NAK-16).
+
+use super::World;
+use crate::engine::Outputs;
+use crate::machine::Machine;
+use crate::violation::Violation;
+
+impl World {
+    /// Judges what a host sends again since it knows that there is a limit.
+    pub(super) fn limited(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
+        let limit = self.options.repair_bytes_per_second;
+        let machine = self.engine.machine(host);
+        let told = machine.is_some_and(Machine::limits_repairs);
+        if !told || limit == 0 || !self.checkers.armed {
+            return Ok(());
+        }
+        let now = self.engine.local(host);
+        for repaired in &outputs.repairs {
+            self.checkers.repairs.check(now, host, repaired, limit)?;
+        }
+        Ok(())
+    }
+
+    /// A node that is in knows the limit in the end.
+    pub(super) fn unlimited(&self) -> Option<String> {
+        let limited = self.options.repair_bytes_per_second > 0;
+        let mut hosts = self.nodes().map(|(host, _)| host).filter(|_| limited);
+        let lacks = |host: &usize| {
+            let machine = self.engine.machine(*host);
+            let served = self.options.has_service_for(*host);
+            served && machine.is_some_and(|machine| !machine.limits_repairs())
+        };
+        let host = hosts.find(lacks)?;
+        Some(format!(
+            "host {host} has not been told the limit of repairs"
+        ))
+    }
+}
