@@ -51,6 +51,7 @@ const ARROWS: [(&str, &[&str]); 37] = [
             "qsm-record",
             "qsm-gms",
             "qsm-net",
+            "qsm-handshake",
             "qsm-identity",
             "qsm-seal",
         ],

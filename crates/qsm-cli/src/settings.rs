@@ -23,7 +23,7 @@ const COMMANDS: [&str; 10] = [
 ];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 25] = [
     "clone-copies",
     "cluster",
     "cores",
@@ -32,6 +32,7 @@ const KEYS: [&str; 22] = [
     "discovery",
     "gone-after",
     "hints",
+    "identity",
     "interface",
     "ipv6",
     "key",
@@ -44,8 +45,10 @@ const KEYS: [&str; 22] = [
     "plan-unwanted",
     "receive-buffer",
     "retention",
+    "root",
     "service",
     "slow-after",
+    "token",
 ];
 
 /// Those that may be given again: lists in the file, and with commas in variables.

@@ -28,7 +28,7 @@ use Fate::{Ends, NotHere, Publishes, Stays};
 const SUBSCRIBED: &str = "subscribed to";
 const BENCH: &str = "tests/bench.rs runs this benchmark with shorter phases and options of its own";
 const KEYED: &str = "tests/keys.rs runs it, with a file and a cluster of its own";
-const TOKENS: &str = "tests/identity.rs runs it, with a folder of its own";
+const TOKENS: &str = "tests/identity.rs or tests/admission.rs runs it, with a folder of its own";
 const PIN: &str = "it takes CPUs 0 to 3; tests/engine.rs runs it with those that are there";
 const HOSTS: &str = "tests/hosts.rs runs it, on hosts of a lab";
 const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
@@ -113,6 +113,21 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         NotHere(KEYED),
     ),
     ("operate/identity.md", "qsm init plant", NotHere(TOKENS)),
+    (
+        "operate/identity.md",
+        "qsm gms --identity plant/service.key",
+        NotHere(TOKENS),
+    ),
+    (
+        "operate/identity.md",
+        "qsm sub news --identity plant/reader.key",
+        NotHere(TOKENS),
+    ),
+    (
+        "operate/identity.md",
+        "echo hello | qsm pub news --identity plant/writer.key",
+        NotHere(TOKENS),
+    ),
     (
         "operate/identity.md",
         "qsm keygen press-7.key --node",

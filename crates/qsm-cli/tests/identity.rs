@@ -97,24 +97,21 @@ fn a_new_cluster_has_its_keys_and_secret_ones_are_for_their_owner_alone() {
     let told = said(&["init", &folder]);
     assert_eq!(mode(&folder), 0o700);
     for (name, expected) in [
-        ("cluster.key", 0o600),
         ("root.secret", 0o600),
         ("root.pub", 0o644),
         ("service.key", 0o600),
         ("service.token", 0o600),
+        ("reader.key", 0o600),
+        ("reader.token", 0o600),
+        ("writer.key", 0o600),
+        ("writer.token", 0o600),
         ("issued", 0o600),
         ("revoked.list", 0o644),
     ] {
         assert_eq!(mode(Path::new(&folder).join(name)), expected, "{name}");
         assert!(told.contains(name), "{told}");
     }
-    // No more is said of tokens than is so.
-    assert!(
-        told.contains(
-            "cluster.key alone: nodes and services of this version do not ask for tokens"
-        )
-    );
-    for secret in ["root.secret", "service.key", "service.token"] {
+    for secret in ["root.secret", "service.key", "reader.key", "writer.token"] {
         let path = Path::new(&folder).join(secret);
         let secret = fs::read_to_string(path).unwrap();
         let (_, digits) = secret.trim().split_once('.').unwrap();
@@ -143,7 +140,7 @@ fn a_new_cluster_has_its_keys_and_secret_ones_are_for_their_owner_alone() {
 }
 
 #[test]
-fn the_three_commands_make_a_cluster_that_the_key_protects() {
+fn the_three_commands_make_a_cluster_that_takes_tokens() {
     let mut cluster = Cluster::without_service();
     let folder = text(&cluster.folder.join("my plant"));
     let name = cluster.option("--cluster").to_owned();
@@ -163,7 +160,7 @@ fn the_three_commands_make_a_cluster_that_the_key_protects() {
     let published = shell(&cluster, publish).output().unwrap();
     assert_code(&published, 0);
     lines.wait("the message", |line| line == "hello");
-    // Who has no key is not in.
+    // Who has no token is not in.
     let closed = cluster.run(&["nodes", "--timeout", "1"], b"");
     assert_code(&closed, 3);
 }
@@ -221,7 +218,7 @@ fn a_token_is_made_shown_listed_and_revoked() {
 
     let state = || {
         let rows = objects(&["token", "list", &folder, "--json"]);
-        assert_eq!(rows.len(), 2);
+        assert_eq!(rows.len(), 4);
         let row = rows.iter().find(|row| row["serial"] == serial).unwrap();
         row["state"].as_str().unwrap().to_owned()
     };
@@ -231,7 +228,7 @@ fn a_token_is_made_shown_listed_and_revoked() {
         told.contains("list 2 now, of 1 tokens and 0 keys"),
         "{told}"
     );
-    assert!(told.contains("no effect on a running cluster"), "{told}");
+    assert!(told.contains("bring it to the service"), "{told}");
     assert_eq!(state(), "revoked");
     let error = refused(&verified, 1);
     assert!(
@@ -343,7 +340,7 @@ fn what_is_wrong_with_files_and_words_is_named_with_the_remedy() {
         .contains("node's name")
     );
     // Nothing of these was noted.
-    assert_eq!(objects(&["token", "list", &folder, "--json"]).len(), 1);
+    assert_eq!(objects(&["token", "list", &folder, "--json"]).len(), 3);
 
     let unknown = ["token", "revoke", &folder, "00c0ffee00c0ffee"];
     assert!(refused(&unknown, 1).contains("--unknown"));
@@ -362,7 +359,9 @@ fn what_is_wrong_with_files_and_words_is_named_with_the_remedy() {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     assert!(with(&["--role", "relay", "--node", &key], 1).contains("chmod 600"));
     // A secret that stands where another should.
-    fs::copy(format!("{folder}/cluster.key"), &secret).unwrap();
+    let other = text(&cluster.folder.join("cluster.key"));
+    said(&["keygen", &other]);
+    fs::copy(&other, &secret).unwrap();
     let error = with(&["--role", "relay"], 1);
     assert!(
         error.contains("the key that protects a cluster's packets"),

@@ -91,7 +91,7 @@ fn who_has_the_key_receives_and_who_has_none_is_told_so() {
     assert_code(&received, 0);
     assert_eq!(stdout(&received), "1\n2\n3\n");
     told.wait("that there is a key", |line| {
-        line.contains("a key protects this cluster")
+        line.contains("this cluster is protected")
     });
     drop(stranger);
 

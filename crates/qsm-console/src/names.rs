@@ -167,6 +167,7 @@ mod tests {
             deaf: false,
             about: None,
             rates: None,
+            grant: None,
         }
     }
 

@@ -216,6 +216,7 @@ mod tests {
             deaf: false,
             about: None,
             rates: None,
+            grant: None,
         }
     }
 

@@ -89,7 +89,7 @@ local function declare(name, field)
     add_field("qsm." .. name, ProtoField.none("qsm." .. name, field.label, base.NONE, field.says))
   end
   local content = field.kind == "message" or field.kind == "part_of_list" or field.kind == "group_answer" or
-    field.kind == "zeros" or field.kind == "sum"
+    field.kind == "zeros" or field.kind == "sum" or field.kind == "remainder"
   local known = content and DECLARE.bytes or DECLARE[field.kind]
   if known then
     known("qsm." .. name, field)
@@ -445,6 +445,13 @@ function READ.zeros(field, reader, tree)
   end
   if range:raw():find("[^\0]") then
     refuse("bad_value", field)
+  end
+end
+
+function READ.remainder(field, reader, tree)
+  local range = take_rest(reader, field)
+  if range and tree then
+    tree:add(entry_of(field), range)
   end
 end
 

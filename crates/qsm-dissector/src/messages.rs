@@ -179,6 +179,7 @@ pub const TO_SERVICE: &[Variant] = &[
     variant(14, "Foreign", &[REGION]),
 ];
 
+const GRANT: Field = text("grant", "key and rights of the node");
 const NODE_ROW: &[Field] = &[
     ORIGIN,
     NAME,
@@ -190,6 +191,7 @@ const NODE_ROW: &[Field] = &[
     flag("hears_badly", "it does not hear a speaker").drawn("deaf"),
     optional("about_given", &AN_ABOUT).drawn("optional About"),
     optional("rates_given", &SOME_RATES).drawn("optional Rates"),
+    optional("grant_given", &GRANT).drawn("optional grant"),
 ];
 const GROUP_ROW: &[Field] = &[
     GROUP,

@@ -25,6 +25,9 @@ const COVERAGE: &[(u64, &str)] = &[
     (2, "protected by a key instead"),
 ];
 
+/// What is said of identities and keys.
+const STAGES: &[(u64, &str)] = &[(1, "seek"), (2, "here"), (3, "handshake"), (4, "word")];
+
 /// Words of a member on how it hears a speaker.
 const HEARING: &[(u64, &str)] = &[
     (0, "unsure"),
@@ -517,6 +520,18 @@ pub const PACKETS: &[PacketFormat] = &[
         ],
     ),
     checked(Kind::Parity, PARITY, "parity"),
+    packet(
+        Kind::Admission,
+        &[
+            named("stage", STAGES, "what it is for").min(1).brief(),
+            Field::new(
+                "words",
+                Shape::Special("remainder", &[]),
+                "the rest, by stage",
+            )
+            .drawn("content"),
+        ],
+    ),
 ];
 
 /// Most marks in a list of them.

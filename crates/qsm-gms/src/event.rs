@@ -26,6 +26,25 @@ pub enum ServiceEvent {
         /// Where it says it is.
         address: SocketAddr,
     },
+    /// Somebody shook hands and was not let in: the reason was told.
+    NotAdmitted {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+    /// A node may not stay, and is shut out.
+    Expelled {
+        /// Who.
+        node: NodeId,
+        /// Why.
+        reason: String,
+    },
+    /// A list of revocations cannot be used; the one before it stays in force.
+    ListRefused {
+        /// Why.
+        reason: String,
+    },
     /// Nobody waits for a node any more; what it misses is kept for it.
     Away {
         /// Who.

@@ -61,5 +61,5 @@ pub use config::{
 };
 pub use event::ServiceEvent;
 pub use qsm_plan::{GroupPace, HintError, HintList, ServiceHints};
-pub use service::{Rows, Service};
+pub use service::{Rights, Rows, Service};
 pub use stats::ServiceStats;

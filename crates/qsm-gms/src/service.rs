@@ -7,6 +7,7 @@ mod deafness;
 mod decisions;
 mod detector;
 mod enquiries;
+mod expulsion;
 mod foreign;
 mod heartbeats;
 mod hold;
@@ -14,6 +15,7 @@ mod lists;
 mod planning;
 mod profiles;
 mod requests;
+mod rights;
 mod rivals;
 mod schedule;
 mod sessions;
@@ -39,6 +41,8 @@ use self::hold::Hold;
 use self::lists::Lists;
 use self::planning::Planning;
 use self::profiles::Profiles;
+pub use self::rights::Rights;
+use self::rights::RightsTable;
 use self::sessions::SessionTable;
 use self::strains::Strains;
 use self::suspicions::Suspicions;
@@ -80,6 +84,7 @@ pub struct Service {
     damage: DamageLog,
     strains: Strains,
     profiles: Profiles,
+    rights: RightsTable,
     traffic: Traffic,
     planning: Planning,
     /// For those who only look.
@@ -138,6 +143,7 @@ impl Service {
             damage: DamageLog::default(),
             strains: Strains::default(),
             profiles: Profiles::default(),
+            rights: RightsTable::default(),
             traffic: Traffic::default(),
             planning: Planning::new(
                 config.plan_interval,

@@ -103,6 +103,12 @@ impl<A: Admission> Server<A> {
         self.counters
     }
 
+    /// What judges nodes.
+    #[must_use]
+    pub fn admission(&self) -> &A {
+        &self.admission
+    }
+
     /// Handshakes that cost memory now.
     #[must_use]
     pub fn known(&self) -> usize {

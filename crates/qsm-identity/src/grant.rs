@@ -49,6 +49,18 @@ impl Grant {
         self.expires
     }
 
+    /// Groups that the node may publish to, if it has that role.
+    #[must_use]
+    pub fn publish(&self) -> &[Pattern] {
+        &self.publish
+    }
+
+    /// Groups that the node may receive, if it has that role.
+    #[must_use]
+    pub fn subscribe(&self) -> &[Pattern] {
+        &self.subscribe
+    }
+
     /// Returns whether a node may have this name.
     #[must_use]
     pub fn may_join(&self, name: &str) -> bool {

@@ -113,6 +113,12 @@ impl NodeKey {
         text::write(text::NODE_SECRET, &*self.0.seed)
     }
 
+    /// The secret itself (RFC 8032 §5.1.5), for who proves by another library to have it.
+    #[must_use]
+    pub fn seed(&self) -> &[u8; KEY_BYTES] {
+        &self.0.seed
+    }
+
     /// The half of it that others may know.
     #[must_use]
     pub fn public(&self) -> NodePublic {

@@ -133,7 +133,7 @@ impl RefusalCounters {
         let count = match why {
             Refusal::OtherCluster => &mut self.other_cluster,
             Refusal::Plain => &mut self.plain,
-            Refusal::OtherKey => &mut self.other_key,
+            Refusal::OtherKey | Refusal::Unkeyed => &mut self.other_key,
             Refusal::Forged => &mut self.forged,
             Refusal::Replayed => &mut self.replayed,
         };

@@ -3,23 +3,56 @@
 
 use core::fmt;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use crate::counters::RefusalCounters;
 use crate::error::{SendError, Sent};
 
-/// Seals datagrams that leave a port, and opens those that come.
+/// Seals datagrams that leave a port, and opens those that come. It may have datagrams of its own, by which guards agree
+/// on keys: no user of the port sees them.
 pub trait Guard: fmt::Debug + Send {
-    /// Bytes by which this datagram grows when it is sealed.
-    fn growth(&self, datagram: &[u8]) -> usize;
+    /// Bytes by which this datagram grows when it is sealed for there.
+    fn growth(&self, to: SocketAddr, datagram: &[u8]) -> usize;
 
-    /// Appends the datagram to `sealed`, sealed. `false`: it is not to leave.
-    fn seal(&mut self, datagram: &[u8], sealed: &mut Vec<u8>) -> bool;
+    /// Appends the datagram to `sealed`, sealed for there. `false`: it is not to leave.
+    fn seal(&mut self, to: SocketAddr, datagram: &[u8], sealed: &mut Vec<u8>) -> bool;
 
-    /// Opens a datagram in place, and returns its length, which is not above that of what came.
+    /// Opens a datagram that came from there in place.
     ///
     /// # Errors
     /// [`Refusal`]: it is dropped.
-    fn open(&mut self, datagram: &mut [u8]) -> Result<usize, Refusal>;
+    fn open(&mut self, from: SocketAddr, datagram: &mut [u8]) -> Result<Opened, Refusal>;
+
+    /// The next datagram of its own, as it is to leave.
+    fn poll_transmit(&mut self) -> Option<OwnDatagram> {
+        None
+    }
+
+    /// When [`Guard::tick`] has something to do, if it has.
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Time has passed.
+    fn tick(&mut self, _now: Instant) {}
+}
+
+/// Content of a datagram that was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    /// A datagram of this length, which is not above that of what came.
+    Datagram(usize),
+    /// Something for the guard itself.
+    Own,
+}
+
+/// A datagram that a guard sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnDatagram {
+    /// Where to.
+    pub to: SocketAddr,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
 }
 
 /// Why a datagram was not opened.
@@ -36,6 +69,8 @@ pub enum Refusal {
     Forged,
     /// It has come before.
     Replayed,
+    /// It is protected by a key that is not known here yet, or no more: keys change.
+    Unkeyed,
 }
 
 /// A datagram that was refused, and where it says that it came from.
@@ -81,12 +116,16 @@ impl Guarded {
         datagram: &mut [u8],
         counters: &mut RefusalCounters,
     ) -> Option<usize> {
-        match self.guard.open(datagram) {
-            Ok(length) => Some(length),
+        match self.guard.open(from, datagram) {
+            Ok(Opened::Datagram(length)) => Some(length),
+            Ok(Opened::Own) => None,
             Err(why) => {
                 counters.count(why);
-                // Networks duplicate, and so do two of them; clusters share addresses.
-                if !matches!(why, Refusal::Replayed | Refusal::OtherCluster) {
+                // Networks duplicate, and so do two of them; clusters share addresses; keys change.
+                if !matches!(
+                    why,
+                    Refusal::Replayed | Refusal::OtherCluster | Refusal::Unkeyed
+                ) {
                     self.refused = Some(Refused { from, why });
                 }
                 None
@@ -99,10 +138,31 @@ impl Guarded {
         self.refused.take()
     }
 
+    /// The next datagram of the guard's own.
+    pub(crate) fn poll_transmit(&mut self) -> Option<OwnDatagram> {
+        self.guard.poll_transmit()
+    }
+
+    /// When the guard has something to do.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.guard.due()
+    }
+
+    /// Lets the guard do what is due.
+    pub(crate) fn run(&mut self) {
+        if let Some(due) = self.guard.due() {
+            let now = Instant::now();
+            if due <= now {
+                self.guard.tick(now);
+            }
+        }
+    }
+
     /// Sends a train sealed: `send` is given it in parts whose datagrams have equal lengths. What is said to be sent is
     /// counted as it was before it was sealed.
     pub(crate) fn send(
         &mut self,
+        to: SocketAddr,
         bytes: &[u8],
         segment_bytes: usize,
         mut send: impl FnMut(&[u8], usize) -> Result<Sent, SendError>,
@@ -113,7 +173,7 @@ impl Guarded {
         let mut all = Sent::default();
         while all.bytes < bytes.len() {
             let rest = &bytes[all.bytes..];
-            let part = self.seal_part(rest, segment_bytes);
+            let part = self.seal_part(to, rest, segment_bytes);
             let plain = &rest[..part.bytes];
             if self.sealed.is_empty() {
                 // Not to leave: lost here, like on the wire.
@@ -133,16 +193,17 @@ impl Guarded {
     }
 
     /// Seals the first datagrams, as many as grow alike, and that the cipher does not refuse.
-    fn seal_part(&mut self, bytes: &[u8], segment_bytes: usize) -> Part {
+    fn seal_part(&mut self, to: SocketAddr, bytes: &[u8], segment_bytes: usize) -> Part {
         self.sealed.clear();
-        let growth = self.guard.growth(&bytes[..segment_bytes.min(bytes.len())]);
+        let first = &bytes[..segment_bytes.min(bytes.len())];
+        let growth = self.guard.growth(to, first);
         let mut part = Part { bytes: 0, growth };
         for datagram in bytes.chunks(segment_bytes) {
-            if self.guard.growth(datagram) != growth {
+            if self.guard.growth(to, datagram) != growth {
                 break;
             }
             let before = self.sealed.len();
-            if !self.guard.seal(datagram, &mut self.sealed) {
+            if !self.guard.seal(to, datagram, &mut self.sealed) {
                 self.sealed.truncate(before);
                 // Alone, so that the others stay whole datagrams of a train.
                 if part.bytes == 0 {
@@ -155,9 +216,14 @@ impl Guarded {
         part
     }
 
-    /// Gives the sealed train to `send`, all of it at once, if its datagrams grow alike.
-    pub(crate) fn sealed(&mut self, bytes: &[u8], segment_bytes: usize) -> Option<(&[u8], usize)> {
-        let part = self.seal_part(bytes, segment_bytes.max(1));
+    /// The sealed train, all of it at once, if its datagrams grow alike. It is for all nodes, whichever is named.
+    pub(crate) fn sealed(
+        &mut self,
+        to: SocketAddr,
+        bytes: &[u8],
+        segment_bytes: usize,
+    ) -> Option<(&[u8], usize)> {
+        let part = self.seal_part(to, bytes, segment_bytes.max(1));
         let whole = part.bytes == bytes.len() && !self.sealed.is_empty();
         whole.then_some((&self.sealed, segment_bytes + part.growth))
     }

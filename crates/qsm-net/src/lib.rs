@@ -94,7 +94,7 @@ pub use counters::{
 };
 pub use error::{GROUPS_MAX, PortError, SendError, SendFailure, Sent};
 pub use fault::FaultConfig;
-pub use guard::{Guard, Refusal, Refused};
+pub use guard::{Guard, Opened, OwnDatagram, Refusal, Refused};
 pub use interface::{
     Interface, InterfaceError, Medium, choose_interface, choose_unicast_interface, interfaces,
 };

@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::arrivals::{Arrivals, Gathered};
 use crate::config::PortConfig;
@@ -180,6 +180,7 @@ impl Ports {
     /// # Errors
     /// As [`Port::receive`].
     pub fn receive(&mut self) -> io::Result<usize> {
+        self.run_guard();
         self.first.forget();
         if let Some(second) = &mut self.second {
             second.port.forget();
@@ -197,7 +198,30 @@ impl Ports {
             Some(second) if second.current => second.port.open_batch(guard),
             _ => self.first.open_batch(guard),
         }
+        self.send_own();
         Ok(count)
+    }
+
+    /// How long until the guard has something to do, which it does by [`Ports::receive`]. `None` without one that waits
+    /// for anything.
+    #[must_use]
+    pub fn due(&self) -> Option<Duration> {
+        let due = self.guard.as_ref()?.due()?;
+        Some(due.saturating_duration_since(Instant::now()))
+    }
+
+    fn run_guard(&mut self) {
+        if let Some(guard) = &mut self.guard {
+            guard.run();
+            self.send_own();
+        }
+    }
+
+    /// Sends what the guard has to say. What there is no room for is lost, as on the way: guards repeat themselves.
+    fn send_own(&mut self) {
+        while let Some(own) = self.guard.as_mut().and_then(Guarded::poll_transmit) {
+            self.send_bytes(own.to, &own.bytes, own.bytes.len()).ok();
+        }
     }
 
     /// Receives until nothing is known to wait, the port has no room, or there are `bytes_max`, and yields all of it by
@@ -300,10 +324,11 @@ impl Ports {
         let Some(mut guard) = self.guard.take() else {
             return self.send_bytes(to, bytes, segment_bytes);
         };
-        let sent = guard.send(bytes, segment_bytes, |sealed, segment_bytes| {
+        let sent = guard.send(to, bytes, segment_bytes, |sealed, segment_bytes| {
             self.send_bytes(to, sealed, segment_bytes)
         });
         self.guard = Some(guard);
+        self.send_own();
         sent
     }
 
@@ -352,9 +377,9 @@ impl Ports {
     ) -> Result<usize, SendError> {
         let all = left.len();
         if self.second.is_none() {
-            let sealed = match &mut self.guard {
-                Some(guard) => guard.sealed(bytes, segment_bytes),
-                None => Some((bytes, segment_bytes)),
+            let sealed = match (&mut self.guard, left.first()) {
+                (Some(guard), Some(to)) => guard.sealed(*to, bytes, segment_bytes),
+                _ => Some((bytes, segment_bytes)),
             };
             if let Some((bytes, segment_bytes)) = sealed {
                 self.first.clone_copies(left, bytes, segment_bytes);

@@ -5,31 +5,48 @@ mod common;
 use std::net::SocketAddr;
 
 use common::{PATIENCE, config};
-use qsm_net::{Guard, Offload, PortConfig, Ports, Refusal};
+use qsm_net::{Guard, Offload, Opened, OwnDatagram, PortConfig, Ports, Refusal};
 
 /// Turns each byte around, and adds a mark: two bytes long after an even first byte, else one.
 #[derive(Debug)]
 struct Turned {
     mark: u8,
+    answers: Vec<OwnDatagram>,
 }
 
+/// A datagram that begins so is the guard's own, and it answers.
+const ECHO: u8 = 250;
+
 impl Guard for Turned {
-    fn growth(&self, datagram: &[u8]) -> usize {
+    fn growth(&self, _to: SocketAddr, datagram: &[u8]) -> usize {
         1 + usize::from(datagram[0].is_multiple_of(2))
     }
 
-    fn seal(&mut self, datagram: &[u8], sealed: &mut Vec<u8>) -> bool {
+    fn seal(&mut self, to: SocketAddr, datagram: &[u8], sealed: &mut Vec<u8>) -> bool {
         sealed.extend(datagram.iter().map(|byte| !byte));
-        sealed.extend(vec![self.mark; self.growth(datagram)]);
+        sealed.extend(vec![self.mark; self.growth(to, datagram)]);
         datagram[0] != 255
     }
 
-    fn open(&mut self, datagram: &mut [u8]) -> Result<usize, Refusal> {
+    fn open(&mut self, from: SocketAddr, datagram: &mut [u8]) -> Result<Opened, Refusal> {
         if datagram.last() != Some(&self.mark) {
             return Err(Refusal::Forged);
         }
         datagram.iter_mut().for_each(|byte| *byte = !*byte);
-        Ok(datagram.len() - self.growth(datagram))
+        if datagram[0] == ECHO {
+            self.answers.push(OwnDatagram {
+                to: from,
+                bytes: vec![!8, self.mark, self.mark],
+            });
+            return Ok(Opened::Own);
+        }
+        Ok(Opened::Datagram(
+            datagram.len() - self.growth(from, datagram),
+        ))
+    }
+
+    fn poll_transmit(&mut self) -> Option<OwnDatagram> {
+        self.answers.pop()
     }
 }
 
@@ -40,7 +57,8 @@ fn open(mark: Option<u8>, offload: Offload) -> Ports {
     };
     let mut ports = Ports::open(config, None).unwrap();
     if let Some(mark) = mark {
-        ports.protect(Box::new(Turned { mark }));
+        let answers = Vec::new();
+        ports.protect(Box::new(Turned { mark, answers }));
     }
     ports
 }
@@ -153,7 +171,8 @@ fn a_full_send_buffer_leaves_whole_datagrams_as_they_were() {
         ..config()
     };
     let mut from = Ports::open(config, None).unwrap();
-    from.protect(Box::new(Turned { mark: 7 }));
+    let answers = Vec::new();
+    from.protect(Box::new(Turned { mark: 7, answers }));
     let mut to = open(Some(7), Offload::Auto);
     let train = datagrams(&[3; 60], 1000, 1000);
     let bytes = train.concat();
@@ -174,4 +193,14 @@ fn a_full_send_buffer_leaves_whole_datagrams_as_they_were() {
         }
     }
     assert!(came > 0);
+}
+
+#[test]
+fn what_guards_say_to_each_other_nobody_else_sees() {
+    let (mut from, mut to) = (open(Some(7), Offload::Auto), open(Some(7), Offload::Auto));
+    sent(&mut from, to.local_addr(), &[vec![ECHO; 3]], 3);
+    sent(&mut from, to.local_addr(), &[vec![9]], 1);
+    assert_eq!(until(&mut to, 9), [[9]]);
+    assert_eq!(until(&mut from, 8), [[8]]);
+    assert_eq!(to.counters().refused.forged, 0);
 }

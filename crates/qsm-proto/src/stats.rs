@@ -155,7 +155,7 @@ qsm_metrics::metrics! {
         discard_malformed: counter(datagrams),
         /// Whose checksum does not match: damaged or cut short in the network.
         discard_damaged: counter(datagrams),
-        /// Datagrams of this cluster that a key protects, which this node does not have.
+        /// Datagrams of this cluster that are protected, by a key or an admission that this node does not have.
         discard_sealed: counter(datagrams),
         /// Datagrams of an unknown version.
         discard_version: counter(datagrams),

@@ -65,6 +65,13 @@ impl Epochs {
         self.held.keys().copied()
     }
 
+    /// Returns whether packets name a key that is held by this number.
+    #[must_use]
+    pub fn knows(&self, number: Option<KeyId>) -> bool {
+        let mut held = self.held.values();
+        held.any(|held| Some(held.opener.key()) == number)
+    }
+
     /// An order of the service has come by its session: the receipt to send, if it asks for one. An order that is
     /// not possible, or of the past, changes nothing.
     pub fn take(&mut self, now: Duration, order: EpochOrder) -> Option<EpochReceipt> {

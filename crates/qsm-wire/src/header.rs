@@ -1,8 +1,8 @@
 use crate::raw::Reader;
 use crate::{
-    Absent, Ack, Beacon, CatchUp, Data, DecodeError, Frame, GroupQuery, GroupReply, Heard,
-    Heartbeat, ListQuery, ListReply, Marks, Numbers, NumbersQuery, Origin, Parity, Probe, Reach,
-    ReachReply, Request, Reset, StreamQuery, Summary, Token, TokenAck,
+    Absent, Ack, AdmissionFrame, Beacon, CatchUp, Data, DecodeError, Frame, GroupQuery, GroupReply,
+    Heard, Heartbeat, ListQuery, ListReply, Marks, Numbers, NumbersQuery, Origin, Parity, Probe,
+    Reach, ReachReply, Request, Reset, StreamQuery, Summary, Token, TokenAck,
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
@@ -110,6 +110,8 @@ kinds! {
     GroupReply = 26,
     /// A sum of the packets of a block, for those that miss some of them.
     Parity = 27,
+    /// What a node and its membership service say of identities and keys.
+    Admission = 28,
 }
 
 /// How a packet came to its present receiver. The only byte that may change on the way; it is
@@ -197,6 +199,8 @@ pub struct Header {
 
 /// Place of the cluster's number in every datagram.
 pub const CLUSTER_AT: usize = 4;
+/// Place of the maker in every datagram.
+const ORIGIN_AT: usize = 8;
 
 /// The number that stands for a cluster's name in every header (FNV-1a, 32 bits).
 #[must_use]
@@ -212,6 +216,14 @@ pub fn cluster_of(datagram: &[u8]) -> Option<u32> {
     let (head, rest) = datagram.split_at_checked(CLUSTER_AT)?;
     let number = rest.first_chunk()?;
     (head[0] == VERSION).then(|| u32::from_le_bytes(*number))
+}
+
+/// Maker that a datagram of this version names, whatever else is in it.
+#[must_use]
+pub fn origin_of(datagram: &[u8]) -> Option<Origin> {
+    let head = datagram.first_chunk::<HEADER_BYTES>()?;
+    let mut reader = Reader::new(&head[ORIGIN_AT..]);
+    (head[0] == VERSION).then(|| reader.origin().ok()).flatten()
 }
 
 /// Makes the headers of a cluster's packets: the fields that do not depend on the packet are
@@ -333,6 +345,7 @@ pub enum Body<'a> {
     GroupQuery(GroupQuery<'a>),
     GroupReply(GroupReply<'a>),
     Parity(Parity<'a>),
+    Admission(AdmissionFrame<'a>),
 }
 
 impl<'a> Body<'a> {
@@ -367,6 +380,7 @@ impl<'a> Body<'a> {
             Kind::GroupQuery => Body::GroupQuery(GroupQuery::read(r)?),
             Kind::GroupReply => Body::GroupReply(GroupReply::read(r)?),
             Kind::Parity => Body::Parity(Parity::read(r)?),
+            Kind::Admission => Body::Admission(AdmissionFrame::read(r)?),
         })
     }
 }

@@ -36,6 +36,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod checksum;
 mod data;
 mod error;
@@ -53,6 +54,7 @@ mod status;
 mod time;
 mod token;
 
+pub use admission::{AdmissionFrame, AdmissionStage};
 pub use checksum::{Coverage, covered_bytes, is_intact, seal, sealed_by};
 pub use data::{
     CHUNK_HEADER_BYTES, CHUNK_LENGTH_MAX, Chunk, ChunkIter, DATA_HEADER_BYTES, Data, DataHeader,
@@ -62,6 +64,7 @@ pub use error::DecodeError;
 pub use header::{
     Body, CHECKSUM_AT, CLUSTER_AT, FLAGS_AT, HEADER_BYTES, HOP_AT, Header, HeaderTemplate, Hop,
     Kind, Packet, SEALED, TAG_BYTES, TAIL_BYTES, VERSION, cluster_number, cluster_of,
+    origin_of,
 };
 pub use id::{
     ChannelId, GroupId, Incarnation, MemberIndex, NodeId, Origin, RegionId, StreamId, ViewNumber,

@@ -14,8 +14,8 @@ use qsm_wire::membership::{
     RegionRow, RepairLimit, Role, Sender, ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    AbsentCause, Ack, Beacon, CatchUp, ChannelId, Chunk, DataHeader, FrameHead, GroupId,
-    GroupNumbers, Header, Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId,
+    AbsentCause, Ack, AdmissionStage, Beacon, CatchUp, ChannelId, Chunk, DataHeader, FrameHead,
+    GroupId, GroupNumbers, Header, Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId,
     NumbersQuery, Opening, Origin, Packet, Parity, Part, Probe, Reach, ReachReply, RegionId,
     RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck,
     TokenHead, ViewNumber,
@@ -450,6 +450,17 @@ fn parity() {
 }
 
 #[test]
+fn admission() {
+    let admission = |stage, content: &[u8]| Owned::Admission(stage, content.to_vec());
+    assert_packet("1c", &admission(AdmissionStage::Seek, &[0, 0]), "01 0000");
+    assert_packet(
+        "1c",
+        &admission(AdmissionStage::Handshake, &[1, 2]),
+        "03 0102",
+    );
+}
+
+#[test]
 fn numbers_and_the_query_for_them() {
     let query = NumbersQuery {
         stream: STREAM,
@@ -758,6 +769,7 @@ fn answers_to_queries() {
         deaf: region.is_some(),
         about: region.map(|_| about()),
         rates: region.map(|_| RATES),
+        grant: region.map(|_| "k".to_owned()),
     };
     assert_from_service(
         &answer(Ok(AnswerRows::Nodes(vec![
@@ -766,8 +778,8 @@ fn answers_to_queries() {
         ]))),
         "05 08000000 02000000
          9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 01 04000000 01000000 02000000 01 01 01
-         01 0200 6831 0300 312e32 0700000000000000 01 09000000 0a000000
-         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000 00 00 00 00",
+         01 0200 6831 0300 312e32 0700000000000000 01 09000000 0a000000 01 0100 6b
+         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000 00 00 00 00 00",
     );
     let group = GroupRow {
         group: GroupId(7),

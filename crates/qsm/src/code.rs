@@ -85,6 +85,8 @@ codes! {
         "Start `qsm gms` on a host, and name it (`--service`, `Builder::service`).";
     StartRecording = 1016, "The file that the node was to be recorded to cannot be made.",
         "Name a place where this user may write.";
+    StartIdentity = 1017, "The identity of a node or a service cannot be used.",
+        "Do as the text says; `qsm token inspect` shows what a token says.";
     ClosedEngineGone = 1101, "The shared engine has ended, or has cut this process off.",
         "Attach again when the engine runs again.";
     ClosedIo = 1102, "The operating system failed in a way that does not pass.",
@@ -93,6 +95,8 @@ codes! {
         "Mend the upcall or the feed, and start the node again.";
     ClosedShutDown = 1104, "The node was shut down.",
         "Keep a handle of the node as long as others are used.";
+    ClosedRefused = 1105, "The membership service does not let the node in, or has shut it out.",
+        "Ask who has the cluster's root for a token; the text has the reason.";
     RequestOnCoreThread = 1201, "A call that waits for the core thread was made on it.",
         "Hand the call from the upcall or the feed to another thread.";
     RequestRefused = 1202, "The membership service, or the node, refused.",
@@ -166,6 +170,7 @@ impl StartError {
             Self::Cores { .. } => ErrorCode::StartCores,
             Self::Cpus { .. } => ErrorCode::StartCpus,
             Self::Families { .. } => ErrorCode::StartFamilies,
+            Self::Identity(_) => ErrorCode::StartIdentity,
             Self::Interface(_) => ErrorCode::StartInterface,
             Self::Metrics(_) => ErrorCode::StartMetrics,
             Self::NoService => ErrorCode::StartNoService,
@@ -190,6 +195,7 @@ impl CloseReason {
             Self::EngineGone { .. } => ErrorCode::ClosedEngineGone,
             Self::Io { .. } => ErrorCode::ClosedIo,
             Self::Panicked { .. } => ErrorCode::ClosedPanicked,
+            Self::Refused { .. } => ErrorCode::ClosedRefused,
             Self::ShutDown => ErrorCode::ClosedShutDown,
         }
     }

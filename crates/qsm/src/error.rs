@@ -11,6 +11,7 @@ use qsm_proto::{ConfigError, UnservedCause};
 use qsm_record::OpenError as RecordingError;
 use qsm_wire::Origin;
 
+use crate::admission::IdentityError;
 use crate::counted::Counted;
 use crate::receivers::{Lacking, Receivers};
 use crate::shard::CORES_MAX;
@@ -43,6 +44,8 @@ pub enum StartError {
         /// The interface.
         interface: Interface,
     },
+    /// The identity cannot be used.
+    Identity(IdentityError),
     /// No network interface could be chosen.
     Interface(InterfaceError),
     /// The metrics cannot be served where they should be.
@@ -103,6 +106,7 @@ impl fmt::Display for StartError {
                  all nodes of a cluster use IPv4, or all IPv6: choose an interface by an address \
                  of the right family, or change the other"
             ),
+            Self::Identity(error) => error.fmt(f),
             Self::Interface(error) => error.fmt(f),
             Self::Metrics(error) => error.fmt(f),
             Self::Name { of, length, max } => write!(
@@ -141,6 +145,7 @@ impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Config(error) => Some(error),
+            Self::Identity(error) => Some(error),
             Self::Interface(error) => Some(error),
             Self::Metrics(error) => Some(error),
             Self::Cores { .. }
@@ -209,6 +214,12 @@ pub enum CloseReason {
         /// The panic's message.
         message: String,
     },
+    /// The membership service does not let it in, or has shut it out
+    /// ([`NetworkOptions::identity`](crate::NetworkOptions::identity)).
+    Refused {
+        /// The service's reason, and what to do.
+        reason: String,
+    },
     /// The application shut it down, or dropped the last [`Node`](crate::Node).
     ShutDown,
 }
@@ -237,6 +248,9 @@ impl fmt::Display for CloseReason {
                 "the node ended because its core thread panicked: {message}; if that came from an \
                  upcall or a feed, mend it there"
             ),
+            Self::Refused { reason } => {
+                write!(f, "the membership service refuses this node: {reason}")
+            }
             Self::ShutDown => f.write_str("the node was shut down"),
         }
     }

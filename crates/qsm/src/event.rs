@@ -182,7 +182,7 @@ pub struct Stranger {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StrangerCause {
-    /// A key protects it, and this node has none.
+    /// It is protected by a key, or of a cluster that takes tokens, and this node has neither key nor identity.
     Protected,
     /// Nothing protects it, and this node has a key.
     Unprotected,
@@ -190,6 +190,8 @@ pub enum StrangerCause {
     OtherKey,
     /// It bears this node's key, and was not made with it, or has changed on its way.
     Forged,
+    /// Its sender says that it is a membership service of the cluster, and does not prove it.
+    Impostor,
 }
 
 /// One line for people, without a full stop.
@@ -200,8 +202,8 @@ impl fmt::Display for Stranger {
             .map_or_else(|| "somebody".to_owned(), |from| from.to_string());
         match self.cause {
             StrangerCause::Protected => f.write_str(
-                "a key protects this cluster, and this node has none, so that it hears nobody: \
-                 give it the key of the others",
+                "this cluster is protected, and this node has neither its key nor an identity, so that it hears nobody: \
+                 give it the key of the others, or an identity and a token where they have such",
             ),
             StrangerCause::Unprotected => write!(
                 f,
@@ -211,6 +213,11 @@ impl fmt::Display for Stranger {
                 f,
                 "{from} has another key, and its packets are dropped: give all nodes and services \
                  the same"
+            ),
+            StrangerCause::Impostor => write!(
+                f,
+                "{from} says that it is a membership service of this cluster and cannot prove it: this node does not \
+                 speak to it; is its token of the same root, and valid?"
             ),
             StrangerCause::Forged => write!(
                 f,

@@ -4,7 +4,8 @@
 //! sender, or is told in its place what is missing.
 //!
 //! What it does not do: messages are not stored for those who join later, the order of messages
-//! of different senders may differ from receiver to receiver, and nothing is encrypted.
+//! of different senders may differ from receiver to receiver, and nothing is encrypted unless the
+//! cluster takes tokens ([`Identity`]) or has a key ([`ClusterKey`]).
 //!
 //! ```text
 //!  Publisher::send ──► queue of the publisher ─┐   ┌───────────────┐
@@ -62,6 +63,7 @@
 //! itself ([`Embedded`]); for a cluster to outlive its first node, run one as a program of its
 //! own: [`Service`].
 
+mod admission;
 pub mod attach;
 mod code;
 mod counted;
@@ -78,6 +80,7 @@ mod snapshot;
 mod stats;
 mod unconfirmed;
 
+pub use admission::{AdmissionStats, Identity, IdentityError};
 pub use code::ErrorCode;
 pub use error::{
     CloseReason, Flushed, Outstanding, RecvError, RequestError, SendError, StartError, Unconfirmed,

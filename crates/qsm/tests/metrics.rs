@@ -50,6 +50,11 @@ impl Part {
     }
 }
 
+fn admission() -> Part {
+    let read = "`ServiceSnapshot::admission`";
+    Part::new("qsm", "Admission", read, qsm::AdmissionStats::default())
+}
+
 /// All of them, those of a crate together.
 fn all() -> Vec<Part> {
     let (proto, net, gms, qsm) = ("qsm-proto", "qsm-net", "qsm-gms", "qsm");
@@ -75,6 +80,7 @@ fn all() -> Vec<Part> {
              `qsm_service_port_` and the same as those of a node",
             qsm::ServiceStats::default(),
         ),
+        admission(),
         Part::new(
             qsm,
             "Clusters",

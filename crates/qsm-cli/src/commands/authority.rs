@@ -92,6 +92,11 @@ impl Authority {
         &self.revocations.parts().cluster
     }
 
+    /// The root's public key.
+    pub(crate) fn public(&self) -> RootKey {
+        self.root.public()
+    }
+
     /// The list of revocations.
     pub(crate) fn revocations(&self) -> &Revocations {
         &self.revocations

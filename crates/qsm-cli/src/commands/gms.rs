@@ -4,6 +4,7 @@ mod events;
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -32,11 +33,16 @@ const LOOK: Duration = Duration::from_millis(100);
     "qsm gms --listen 0.0.0.0:0 --json             any port, which the first line names"
     "qsm gms --listen [fe80::1%eth0]:4481          a cluster of IPv6"
     "qsm gms --hints hints.txt                     which nodes share a region, and which do not"
+    "qsm gms --identity plant/service.key          nobody without a token of `qsm init plant`"
 ))]
 pub(crate) struct GmsArgs {
     /// Where nodes reach it; the address chooses the interface [default: 0.0.0.0:4481]
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "interface", value_parser = Place::parse)]
     pub(crate) listen: Option<Place>,
+    /// File of the list of revocations, for a service with --identity; read again when it changes [default:
+    /// revoked.list beside the root's public key, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) revoked: Option<PathBuf>,
     /// Write events as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
@@ -178,6 +184,9 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     if let Some(packets) = network.plan_common {
         builder = builder.plan_common(packets.0);
     }
+    if let Some(list) = args.revoked.clone().or_else(|| network.revocations()) {
+        builder = builder.revocations(list);
+    }
     Ok(builder.hints(network.read_hints()?).start()?)
 }
 
@@ -194,9 +203,9 @@ fn warn_of_loopback(args: &GmsArgs, address: IpAddr) {
 
 /// Says that the cluster is open, where it is.
 fn tell_of_key(args: &GmsArgs) {
-    if args.network.key.is_none() {
-        let line = "this cluster is open: whoever reaches it can join, read and send; --key protects it \
-                    (`qsm keygen`)";
+    if args.network.key.is_none() && args.network.identity.is_none() {
+        let line = "this cluster is open: whoever reaches it can join, read and send; --identity protects it \
+                    (`qsm init`), or --key (`qsm keygen`)";
         Note::info("open", line).say();
     }
 }

@@ -3,25 +3,23 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use qsm::{Cipher, ClusterKey, RequestError};
+use qsm::RequestError;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::output;
-use qsm_identity::{Claims, NodeKey, Role, Roles, Serial, utc};
+use qsm_identity::{Claims, NodeKey, Role, Roles, Serial, Token, utc};
 use serde_json::json;
 
 use crate::commands::authority::{self, Authority};
 
-/// For so long the token of the first service holds, seconds.
-const SERVICE_SECONDS: u64 = 365 * 86_400;
-/// Words for tokens as long as nothing asks for them.
-pub(crate) const UNUSED: &str = "nodes and services of this version do not ask for tokens";
+/// For so long the tokens of the first members hold, seconds.
+const FIRST_SECONDS: u64 = 365 * 86_400;
 
 /// Arguments of `qsm init`.
 #[derive(Debug, Clone, Args)]
 #[command(before_help = examples!(
     "qsm init plant                          a folder with the keys of a cluster, and three commands to start it"
-    "qsm gms --key plant/cluster.key         a cluster that the key protects"
+    "qsm gms --identity plant/service.key    a cluster that lets nobody in without a token"
     "qsm token new plant --name 'press-7/**' --subscribe 'orders/*'"
 ))]
 pub(crate) struct InitArgs {
@@ -43,39 +41,27 @@ pub(crate) struct InitArgs {
 pub(crate) fn run(args: &InitArgs) -> Result<(), Failure> {
     let now = authority::now()?;
     let folder = &args.folder;
-    let key = ClusterKey::generate(Cipher::default()).map_err(authority::no_random)?;
-    let service = NodeKey::generate().map_err(authority::no_random)?;
     let authority = Authority::create(folder, &args.cluster)?;
-    qsm::write_key(folder.join("cluster.key"), &key)
-        .map_err(|error| Failure::failed(error.to_string(), error.remedy()))?;
-    authority::write_secret(&folder.join("service.key"), &service.to_text())?;
-    let name = "**".parse().map_err(RequestError::from)?;
-    let claims = Claims {
-        cluster: args.cluster.clone(),
-        serial: Serial::random().map_err(authority::no_random)?,
-        name,
-        node_key: Some(service.public()),
-        roles: Roles::NONE.with(Role::Service),
-        not_before: now,
-        expires: now + SERVICE_SECONDS,
-        publish: Vec::new(),
-        subscribe: Vec::new(),
+    let first = First {
+        folder,
+        authority: &authority,
+        now,
     };
-    let expires = claims.expires;
-    let token = authority.issue(claims)?;
-    authority::write_secret(&folder.join("service.token"), &token.to_string())?;
+    let service = first.make("service", &[Role::Service])?;
+    first.make("reader", &[Role::Subscribe])?;
+    first.make("writer", &[Role::Publish])?;
+    let expires = service.claims().expires;
     let commands = commands(folder, &args.cluster);
     let text = match args.json {
         true => {
             let value = json!({
                 "folder": folder.display().to_string(),
                 "cluster": args.cluster,
-                "key": key.id().to_string(),
-                "service": service.public().to_string(),
-                "serial": token.claims().serial.to_string(),
+                "root": authority.public().to_string(),
+                "service": service.claims().node_key.map(|key| key.to_string()),
+                "serial": service.claims().serial.to_string(),
                 "expires": utc(expires),
                 "commands": commands,
-                "tokens_are_checked": false,
             });
             format!("{value}\n")
         }
@@ -84,36 +70,72 @@ pub(crate) fn run(args: &InitArgs) -> Result<(), Failure> {
     output::write(text)
 }
 
+/// The first members of a cluster.
+struct First<'a> {
+    folder: &'a Path,
+    authority: &'a Authority,
+    now: u64,
+}
+
+impl First<'_> {
+    /// Makes a key, and a token bound to it for these roles, in all groups.
+    fn make(&self, name: &str, roles: &[Role]) -> Result<Token, Failure> {
+        let key = NodeKey::generate().map_err(authority::no_random)?;
+        let file = |ending: &str| self.folder.join(format!("{name}.{ending}"));
+        authority::write_secret(&file("key"), &key.to_text())?;
+        let all = || "**".parse().map_err(RequestError::from);
+        let groups = |role: Role| match roles.contains(&role) {
+            true => Ok::<_, RequestError>(vec![all()?]),
+            false => Ok(Vec::new()),
+        };
+        let token = self.authority.issue(Claims {
+            cluster: self.authority.cluster().to_owned(),
+            serial: Serial::random().map_err(authority::no_random)?,
+            name: all()?,
+            node_key: Some(key.public()),
+            roles: roles.iter().fold(Roles::NONE, |all, role| all.with(*role)),
+            not_before: self.now,
+            expires: self.now + FIRST_SECONDS,
+            publish: groups(Role::Publish)?,
+            subscribe: groups(Role::Subscribe)?,
+        })?;
+        authority::write_secret(&file("token"), &token.to_string())?;
+        Ok(token)
+    }
+}
+
 fn text(folder: &Path, cluster: &str, expires: u64, commands: &[String; 3]) -> String {
     let [service, subscriber, publisher] = commands;
     format!(
         "{} has the keys of the cluster {cluster:?}:\n\n  \
-         cluster.key     protects packets; all nodes and services need it, and nobody else may have it\n  \
          root.secret     makes tokens and revokes them; keep it away from the hosts of the cluster\n  \
-         root.pub        checks tokens\n  \
-         service.key     the own key of a membership service\n  \
-         service.token   its token, until {}\n  \
+         root.pub        checks tokens; all nodes and services need it\n  \
+         service.key     the own key of a membership service, and service.token its token\n  \
+         reader.key      the key of a node that receives all groups, and reader.token its token\n  \
+         writer.key      the key of a node that publishes to all groups, and writer.token its token\n  \
          issued          all tokens that were made\n  \
-         revoked.list    what is revoked: nothing yet\n\n\
-         What protects the cluster is cluster.key alone: {UNUSED}.\n\n\
-         A cluster that the key protects, in three commands:\n\n  \
+         revoked.list    what is revoked: nothing yet; the service reads it\n\n\
+         These tokens hold until {}. `qsm token new` makes others.\n\n\
+         A cluster that lets nobody in without a token, in three commands:\n\n  \
          {service}\n  {subscriber}\n  {publisher}\n",
         folder.display(),
         utc(expires),
     )
 }
 
-/// The commands of a cluster that the key protects.
+/// The commands of a cluster that takes tokens.
 fn commands(folder: &Path, cluster: &str) -> [String; 3] {
-    let key = quoted(&folder.join("cluster.key").display().to_string());
-    let more = match cluster {
-        "default" => format!("--key {key}"),
-        cluster => format!("--cluster {} --key {key}", quoted(cluster)),
+    let options = |name: &str| {
+        let key = quoted(&folder.join(name).display().to_string());
+        match cluster {
+            "default" => format!("--identity {key}"),
+            cluster => format!("--cluster {} --identity {key}", quoted(cluster)),
+        }
     };
     [
-        format!("qsm gms {more}"),
-        format!("qsm sub news {more}"),
-        format!("echo hello | qsm pub news {more}"),
+        format!("qsm gms {}", options("service.key")),
+        format!("qsm sub news {}", options("reader.key")),
+        format!("echo hello | qsm pub news {}", options("writer.key")),
     ]
 }
 
@@ -135,12 +157,12 @@ mod tests {
         let [service, ..] = commands(Path::new("it's here"), "a b");
         assert_eq!(
             service,
-            r"qsm gms --cluster 'a b' --key 'it'\''s here/cluster.key'"
+            r"qsm gms --cluster 'a b' --identity 'it'\''s here/service.key'"
         );
         let [.., publisher] = commands(Path::new("/etc/qsm"), "default");
         assert_eq!(
             publisher,
-            "echo hello | qsm pub news --key /etc/qsm/cluster.key"
+            "echo hello | qsm pub news --identity /etc/qsm/writer.key"
         );
     }
 }

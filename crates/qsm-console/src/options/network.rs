@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use qsm::{ChannelOptions, DATA_PORT, Family, ServiceHints};
+use qsm::{ChannelOptions, DATA_PORT, Family, Identity, IdentityError, ServiceHints};
 
 use super::address::Place;
 use super::quantity::{Threshold, loss_ppm, seconds};
@@ -84,6 +84,16 @@ pub struct NetworkOptions {
     /// everybody on its network]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
+    /// File with the key of this node or service, as `qsm keygen --node` makes it: in a cluster that takes tokens
+    /// everybody has one, proves it, and is let in by a token. Instead of --key
+    #[arg(long, value_name = "FILE")]
+    pub identity: Option<PathBuf>,
+    /// File with the token, as `qsm token new` makes it [default: that of --identity, with the ending .token]
+    #[arg(long, value_name = "FILE")]
+    pub token: Option<PathBuf>,
+    /// File with the public key of the cluster's root [default: root.pub beside --identity]
+    #[arg(long, value_name = "FILE")]
+    pub root: Option<PathBuf>,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,
@@ -117,7 +127,7 @@ impl NetworkOptions {
     /// The sockets that these options describe, of a node or of a membership service.
     ///
     /// # Errors
-    /// The file of the key cannot be used.
+    /// A file of the key, or of the identity, cannot be used.
     pub fn sockets(&self) -> Result<qsm::NetworkOptions, Failure> {
         let mut sockets = qsm::NetworkOptions::new().interfaces(&self.interface);
         if let Some(discovery) = self.discovery {
@@ -131,11 +141,45 @@ impl NetworkOptions {
                 .map_err(|error| Failure::usage(error.to_string(), error.remedy()))?;
             sockets = sockets.key(key);
         }
+        if let Some(identity) = self.read_identity()? {
+            sockets = sockets.identity(identity);
+        }
         Ok(match self.multicast {
             Multicast::Auto => sockets,
             Multicast::Asm | Multicast::Ssm => sockets.multicast(true),
             Multicast::None => sockets.multicast(false),
         })
+    }
+
+    /// The identity that is named, if one is.
+    fn read_identity(&self) -> Result<Option<Identity>, Failure> {
+        let Some(key) = &self.identity else {
+            return match self.token.is_some() || self.root.is_some() {
+                true => Err(Failure::usage(
+                    "--token and --root say nothing without --identity",
+                    "name the file of the node's key by --identity; `qsm keygen FILE --node` makes one",
+                )),
+                false => Ok(None),
+            };
+        };
+        let token = self.token.clone();
+        let token = token.unwrap_or_else(|| key.with_extension("token"));
+        let identity = Identity::read(key, token, self.root_of(key));
+        let failed = |error: IdentityError| Failure::usage(error.cause(), error.remedy());
+        identity.map(Some).map_err(failed)
+    }
+
+    /// File of the root's public key, for the key of a node in this file.
+    fn root_of(&self, key: &Path) -> PathBuf {
+        let root = self.root.clone();
+        root.unwrap_or_else(|| key.with_file_name("root.pub"))
+    }
+
+    /// File of the list of revocations beside the root's public key, if there is one.
+    pub fn revocations(&self) -> Option<PathBuf> {
+        let root = self.root_of(self.identity.as_ref()?);
+        let list = root.with_file_name("revoked.list");
+        list.exists().then_some(list)
     }
 
     /// The addresses that a membership service gives to regions.

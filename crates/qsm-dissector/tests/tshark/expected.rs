@@ -238,10 +238,19 @@ fn of_session_or_list(sheet: &mut Sheet, body: &Body<'_>) {
             }
         }
         Body::Parity(parity) => of_parity(sheet, parity),
-        other => assert!(
-            matches!(other, Body::Solicit),
-            "{other:?} is compared nowhere"
-        ),
+        other => of_admission(sheet, other),
+    }
+}
+
+fn of_admission(sheet: &mut Sheet, body: &Body<'_>) {
+    let Body::Admission(frame) = body else {
+        let empty = matches!(body, Body::Solicit);
+        assert!(empty, "{body:?} is compared nowhere");
+        return;
+    };
+    sheet.put("stage", frame.stage as u8);
+    if !frame.content.is_empty() {
+        sheet.bytes("words", frame.content);
     }
 }
 
@@ -639,6 +648,9 @@ fn of_node(sheet: &mut Sheet, row: &NodeRow) {
     sheet.flag("hears_badly", row.deaf);
     sheet.optional("about_given", row.about.as_ref(), of_about);
     sheet.optional("rates_given", row.rates, of_rates);
+    sheet.optional("grant_given", row.grant.as_ref(), |sheet, grant| {
+        sheet.text("grant", grant);
+    });
 }
 
 fn of_group(sheet: &mut Sheet, row: &GroupRow) {

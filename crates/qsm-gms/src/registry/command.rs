@@ -87,6 +87,8 @@ pub(crate) enum EndCause {
     NewLife,
     /// Another service has told nodes that it is over.
     Elsewhere,
+    /// It was shut out.
+    Expelled,
 }
 
 /// The consequences of a command.

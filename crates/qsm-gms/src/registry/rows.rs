@@ -25,6 +25,7 @@ impl Registry {
             deaf: false,
             about: None,
             rates: None,
+            grant: None,
         });
         rows.collect()
     }

@@ -27,6 +27,11 @@ impl Service {
             self.clients.close(node, &mut self.outbox);
             return;
         }
+        if !self.rights.takes(node, &mut hello) {
+            self.stats.discard_message += 1;
+            self.clients.close(node, &mut self.outbox);
+            return;
+        }
         if hello.address.is_ipv4() != self.config.address.is_ipv4() {
             self.turn_away(node, hello);
             return;

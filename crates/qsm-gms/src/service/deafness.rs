@@ -92,6 +92,7 @@ impl Service {
             let node = row.origin.node;
             row.deaf = self.deafness.is_deaf(self.now, node);
             (row.about, row.rates) = self.profiles.of(self.now, node);
+            row.grant = self.rights.summary(node);
         }
         rows
     }

@@ -33,11 +33,7 @@ impl Service {
             ToService::Enter { .. }
             | ToService::Exit { .. }
             | ToService::Drained { .. }
-            | ToService::CaughtUp { .. } => {
-                if let Some(answer) = self.registry.request(now, node, message) {
-                    self.answer(node, answer);
-                }
-            }
+            | ToService::CaughtUp { .. } => self.take_request(now, node, message),
             ToService::Suspect { member, silent_ms } => {
                 if self.registry.origin(member.node) == Some(member) {
                     let silent = Duration::from_millis(u64::from(silent_ms));
@@ -59,6 +55,28 @@ impl Service {
             }
             ToService::Query { request, kind } => self.take_query(node, request, kind),
             _ => self.stats.discard_message += 1,
+        }
+    }
+
+    /// A request of a node: carried out if its rights allow it (R-SEC-13).
+    fn take_request(&mut self, now: Instant, node: NodeId, message: ToService) {
+        let refused = match &message {
+            ToService::Enter {
+                request,
+                role,
+                names,
+            } => {
+                let reason = self.rights.refusal(node, *role, names);
+                reason.map(|reason| Answer {
+                    request: *request,
+                    result: Err(reason),
+                })
+            }
+            _ => None,
+        };
+        let answer = refused.or_else(|| self.registry.request(now, node, message));
+        if let Some(answer) = answer {
+            self.answer(node, answer);
         }
     }
 

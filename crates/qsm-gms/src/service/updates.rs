@@ -93,7 +93,7 @@ impl Service {
                 return;
             }
             EndCause::Silence => self.stats.excluded += 1,
-            EndCause::NewLife => self.detector.forget(origin.node),
+            EndCause::NewLife | EndCause::Expelled => self.detector.forget(origin.node),
             EndCause::Elsewhere => {
                 self.detector.forget(origin.node);
                 self.clients.close(origin.node, &mut self.outbox);

@@ -16,6 +16,11 @@ impl Endpoint {
         body: &Body<'_>,
         out: &mut dyn Deliver,
     ) {
+        if matches!(body, Body::Admission(_)) {
+            // The cluster takes tokens: sockets with an identity keep these to themselves (R-SEC-12).
+            self.node.stats.discard_sealed += 1;
+            return;
+        }
         let now = self.node.now;
         self.membership.handle(now, header, body);
         if let Some(round_trip) = self.membership.round_trip() {

@@ -635,7 +635,7 @@ impl Endpoint {
         }
     }
 
-    /// Datagrams of this cluster that a key protects, which this node does not have.
+    /// Datagrams of this cluster that are protected, by a key or an admission that this node does not have.
     #[must_use]
     pub fn discarded_sealed(&self) -> u64 {
         self.node.stats.discard_sealed

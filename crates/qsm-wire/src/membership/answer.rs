@@ -30,6 +30,8 @@ pub struct NodeRow {
     pub about: Option<About>,
     /// Its rates of sending and receiving; `None` until it has told them.
     pub rates: Option<Rates>,
+    /// Its key and its rights, where the cluster takes tokens.
+    pub grant: Option<String>,
 }
 
 /// A line of `qsm groups`.
@@ -157,7 +159,7 @@ pub enum FromService {
     },
 }
 
-record! { NodeRow { origin, name, address, region, subscriptions, publications, away, deaf, about, rates } }
+record! { NodeRow { origin, name, address, region, subscriptions, publications, away, deaf, about, rates, grant } }
 record! { GroupRow { group, name, members, regions, publishers } }
 message! { RegionKind { 1 => Exact {}, 2 => Common {}, 3 => Merged {}, 4 => Private {}, } }
 record! { RegionRow { region, view, address, kind, groups, members } }

@@ -4,9 +4,9 @@ use core::net::SocketAddr;
 
 use qsm_wire::membership::QueryKind;
 use qsm_wire::{
-    AbsentCause, Ack, Beacon, CatchUp, ChannelId, DataHeader, FrameHead, GroupId, GroupNumbers,
-    Header, Heard, Hearing, Heartbeat, Hop, Incarnation, Kind, ListQuery, ListReply, Marks,
-    MemberIndex, NodeId, NumbersQuery, Opening, Origin, Parity, Part, Probe, Ranges, Reach,
+    AbsentCause, Ack, AdmissionStage, Beacon, CatchUp, ChannelId, DataHeader, FrameHead, GroupId,
+    GroupNumbers, Header, Heard, Hearing, Heartbeat, Hop, Incarnation, Kind, ListQuery, ListReply,
+    Marks, MemberIndex, NodeId, NumbersQuery, Opening, Origin, Parity, Part, Probe, Ranges, Reach,
     ReachReply, RegionId, Request, RequestHead, Reset, SeqRange, Shard, SlotHead, StreamId,
     StreamQuery, Summary, SummarySlot, Token, TokenAck, TokenHead, ViewNumber,
 };
@@ -148,6 +148,10 @@ fn membership(dice: &mut Dice, kind: Kind) -> Owned {
         Kind::SessionReset => Owned::SessionReset(Reset {
             session: dice.u64(),
         }),
+        Kind::Admission => {
+            let stage = AdmissionStage::ALL[dice.below(AdmissionStage::ALL.len())];
+            Owned::Admission(stage, dice.list(100, Dice::u8))
+        }
         _ => enquiry(dice, kind),
     }
 }

@@ -319,6 +319,7 @@ fn node_row(dice: &mut Dice) -> NodeRow {
         deaf: dice.flag(),
         about: dice.flag().then(|| about(dice)),
         rates: dice.flag().then(|| rates(dice)),
+        grant: dice.flag().then(|| text(dice)),
     }
 }
 

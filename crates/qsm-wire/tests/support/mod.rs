@@ -16,11 +16,12 @@ pub mod listed;
 pub mod message;
 
 use qsm_wire::{
-    Absent, AbsentCause, Ack, Beacon, Body, CatchUp, Chunk, Data, DataHeader, Frame, FrameHead,
-    GroupId, GroupNumbers, GroupQuery, GroupReply, Header, Heard, Heartbeat, Kind, ListQuery,
-    ListReply, MemberIndex, Numbers, NumbersQuery, Opening, Packet, Parity, Part, Probe, Reach,
-    ReachReply, RegionId, Request, RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery,
-    Summary, SummarySlot, Token, TokenAck, TokenHead, TokenWriter, ViewNumber,
+    Absent, AbsentCause, Ack, AdmissionFrame, AdmissionStage, Beacon, Body, CatchUp, Chunk, Data,
+    DataHeader, Frame, FrameHead, GroupId, GroupNumbers, GroupQuery, GroupReply, Header, Heard,
+    Heartbeat, Kind, ListQuery, ListReply, MemberIndex, Numbers, NumbersQuery, Opening, Packet,
+    Parity, Part, Probe, Reach, ReachReply, RegionId, Request, RequestHead, Reset, SeqRange,
+    SlotHead, StreamId, StreamQuery, Summary, SummarySlot, Token, TokenAck, TokenHead, TokenWriter,
+    ViewNumber,
 };
 
 /// A chunk that owns its content.
@@ -116,6 +117,7 @@ pub enum Owned {
     },
     /// Without its sum, which follows.
     Parity(Parity<'static>, Vec<u8>),
+    Admission(AdmissionStage, Vec<u8>),
 }
 
 impl Owned {
@@ -183,6 +185,7 @@ impl Owned {
                 let Parity { sum, .. } = *parity;
                 Self::Parity(without_sum(parity), sum.to_vec())
             }
+            Body::Admission(frame) => Self::Admission(frame.stage, frame.content.to_vec()),
             other => panic!("no test covers this kind of packet yet: {other:?}"),
         }
     }
@@ -283,6 +286,10 @@ impl Owned {
             Self::GroupReply { nonce, answer } => {
                 let nonce = *nonce;
                 GroupReply { nonce, answer }.encode(header, out);
+            }
+            Self::Admission(stage, content) => {
+                let stage = *stage;
+                AdmissionFrame { stage, content }.encode(header, out);
             }
             other => panic!("no part of an enquiry: {other:?}"),
         }

@@ -1,5 +1,6 @@
 use core::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use qsm_gms::{ServiceEvent, ServiceHints};
@@ -36,6 +37,7 @@ impl ServiceBuilder {
             hints: ServiceHints::default(),
             repair_limit: RepairLimit::default(),
             admin: true,
+            revoked: None,
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -155,6 +157,13 @@ impl ServiceBuilder {
     /// use (`qsm repair`). On by default.
     pub fn admin(mut self, admin: bool) -> Self {
         self.settings.admin = admin;
+        self
+    }
+
+    /// File of the list of revocations, as `qsm token revoke` writes it, for a service with an identity
+    /// ([`NetworkOptions::identity`]). It is read again within a second of each change; who is revoked is shut out.
+    pub fn revocations(mut self, path: impl Into<PathBuf>) -> Self {
+        self.settings.revoked = Some(path.into());
         self
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod engine;
 pub(crate) mod name;
 pub(crate) mod network;
 pub(crate) mod observer;
+pub(crate) mod protection;
 pub(crate) mod random;
 pub(crate) mod service;
 pub(crate) mod settings;

@@ -1,8 +1,10 @@
 //! Sockets of nodes and services: where they are opened, and the multicast addresses of regions.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_queue::SegQueue;
 use qsm_gms::{DISCOVERY_V4, DISCOVERY_V6};
 use qsm_net::{
     Family, FaultConfig, Interface, InterfaceError, Offload, PortConfig, Ports, choose_interface,
@@ -11,6 +13,7 @@ use qsm_net::{
 
 use qsm_seal::ClusterKey;
 
+use crate::admission::{Entrant, Entry, EntryNews, Identity, IdentityError};
 use crate::error::StartError;
 use crate::runtime::shield::Shield;
 
@@ -117,6 +120,7 @@ pub struct NetworkOptions {
     pub(crate) busy_poll: Option<Duration>,
     pub(crate) fault: Option<FaultConfig>,
     pub(crate) key: Option<ClusterKey>,
+    pub(crate) identity: Option<Identity>,
 }
 
 impl Default for NetworkOptions {
@@ -135,6 +139,7 @@ impl Default for NetworkOptions {
             busy_poll: None,
             fault: None,
             key: None,
+            identity: None,
         }
     }
 }
@@ -254,6 +259,15 @@ impl NetworkOptions {
         self
     }
 
+    /// Has the node prove who it is, by its key and a token of the cluster's root, and lets it speak to services and
+    /// nodes of the cluster alone that have done so. Packets are protected by keys that the membership service
+    /// changes whenever somebody comes or goes. Takes the place of [`NetworkOptions::key`]; all nodes and services
+    /// of the cluster need an identity, and the service one of its own ([`Service`](crate::Service)).
+    pub fn identity(mut self, identity: Identity) -> Self {
+        self.identity = Some(identity);
+        self
+    }
+
     /// Faults to inject into what is received, for tests.
     pub fn fault(mut self, fault: FaultConfig) -> Self {
         self.fault = Some(fault);
@@ -354,6 +368,34 @@ impl NetworkOptions {
             fault,
             ..self.clone()
         })
+    }
+
+    /// A cluster is protected in one way.
+    pub(crate) fn check_protection(&self) -> Result<(), StartError> {
+        if self.key.is_none() || self.identity.is_none() {
+            return Ok(());
+        }
+        let cause = "a cluster is protected by its key or by tokens, and both are given".to_owned();
+        let remedy = "give nodes and services an identity and no key, or the other way round";
+        Err(StartError::Identity(IdentityError::new(cause, remedy)))
+    }
+
+    /// Has a node's sockets guarded, if it has an identity. Returns the queue of what the guard has to tell.
+    pub(crate) fn guard(
+        &self,
+        ports: &mut Ports,
+        entrant: Entrant,
+    ) -> Result<Arc<SegQueue<EntryNews>>, StartError> {
+        let news = Arc::default();
+        if let Some(identity) = &self.identity {
+            let entry = Entry::new(identity, entrant, Arc::clone(&news));
+            let entry = entry.map_err(|error| {
+                let error = IdentityError::new(error.to_string(), "use another key");
+                StartError::Identity(error)
+            })?;
+            ports.protect(Box::new(entry));
+        }
+        Ok(news)
     }
 
     /// Opens the sockets, and joins the discovery address, where there is multicast.

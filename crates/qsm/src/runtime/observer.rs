@@ -2,13 +2,16 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crossbeam_queue::SegQueue;
 use qsm_net::{Family, Interface, Ports};
 use qsm_proto::enquiry::{Enquiry, EnquiryAnswer, EnquiryConfig, EnquiryQuestion};
 use qsm_proto::{Config, Seed, Transmit};
-use qsm_wire::{DecodeError, NodeId, Packet, cluster_of};
+use qsm_wire::{Body, DecodeError, NodeId, Packet, cluster_of};
 
+use crate::admission::{Bearer, Entrant, EntryNews};
 use crate::error::{CloseReason, RequestError, StartError};
 use crate::runtime::clock::Clock;
 use crate::runtime::network::NetworkOptions;
@@ -25,6 +28,8 @@ const DATAGRAM_V6: usize = 1452;
 /// Open sockets, and where to ask.
 pub(crate) struct Asker {
     node: NodeId,
+    /// What the guard of the sockets has to tell.
+    entry: Arc<SegQueue<EntryNews>>,
     cluster: u32,
     service: Option<SocketAddr>,
     discovery: SocketAddr,
@@ -33,7 +38,7 @@ pub(crate) struct Asker {
     interface: Interface,
     /// Packets of other clusters that have come.
     strangers: u64,
-    /// A packet of the cluster has come that a key protects.
+    /// A packet of the cluster has come that is protected.
     sealed: bool,
     clock: Clock,
 }
@@ -55,7 +60,19 @@ impl Asker {
         let family = interface.family();
         let second = network.second(family)?;
         let discovery = network.discovery_at(family);
+        network.check_protection()?;
+        if let Some(identity) = &network.identity {
+            let checked = identity.check(cluster, Bearer::Observer);
+            checked.map_err(StartError::Identity)?;
+        }
+        let node = NodeId(random());
         let mut ports = network.open_unicast(interface.clone(), second, cluster)?;
+        let entrant = Entrant {
+            cluster: cluster.to_owned(),
+            node,
+            name: None,
+        };
+        let entry = network.guard(&mut ports, entrant)?;
         if service.is_none() {
             // To hear whether there are other clusters; without that it only cannot be said.
             let _joined = ports.join(discovery);
@@ -65,7 +82,8 @@ impl Asker {
             ..Config::new(NodeId(0), ports.local_addr())
         };
         Ok(Self {
-            node: NodeId(random()),
+            node,
+            entry,
             cluster: config.cluster_number(),
             service,
             discovery,
@@ -148,8 +166,12 @@ impl Asker {
             }
             let due = enquiry.next_timeout().into_iter().chain([end]).min();
             let left = due.map(|due| due.since(self.clock.now()));
+            let left = left.into_iter().chain(self.ports.due()).min();
             self.ports.wait(left)?;
             self.receive(&mut enquiry)?;
+            if let Some(EntryNews::Refused { reason }) = self.entry.pop() {
+                return Ok(Err(RequestError::Refused { reason }));
+            }
         }
     }
 
@@ -159,7 +181,11 @@ impl Asker {
             for datagram in self.ports.datagrams() {
                 let packet = Packet::open(datagram.bytes);
                 let here = cluster_of(datagram.bytes) == Some(self.cluster);
-                self.sealed |= here && packet.is_err_and(|error| error == DecodeError::Sealed);
+                let protected = match &packet {
+                    Ok(packet) => matches!(packet.body, Body::Admission(_)),
+                    Err(error) => *error == DecodeError::Sealed,
+                };
+                self.sealed |= here && protected;
                 let other = packet.is_ok_and(|packet| packet.header.cluster != self.cluster);
                 self.strangers += u64::from(other);
                 enquiry.handle_datagram(now, datagram.bytes);

@@ -4,6 +4,7 @@
 use core::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,19 +18,19 @@ use qsm_metrics::Object;
 use qsm_metrics::prometheus::Page;
 use qsm_net::{Affinity, Family, IoReport, PortCounters, Ports, Waker};
 use qsm_proto::{Seed, Transmit};
-use qsm_seal::ClusterKey;
 use qsm_wire::NodeId;
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow, RepairLimit};
 
+use crate::admission::{AdmissionStats, GateNews, Leaves};
 use crate::error::{CloseReason, RecvError, RequestError, StartError};
 use crate::handoff::aside::Item;
 use crate::handoff::inbox::Inbox;
 use crate::handoff::message::{Capacity, Overflow};
 use crate::runtime::clock::Clock;
 use crate::runtime::network::{ChannelOptions, NetworkOptions};
+use crate::runtime::protection::Protection;
 use crate::runtime::random::random;
 use crate::runtime::settings::check_name;
-use crate::runtime::shield::Shield;
 use crate::runtime::transmit::{Poll, Transmitter};
 use crate::snapshot::write_part;
 use crate::stats::ClusterStats;
@@ -55,6 +56,8 @@ pub struct ServiceSnapshot {
     pub cluster: String,
     /// What it has done.
     pub stats: ServiceStats,
+    /// Whom it has admitted, where nodes need tokens.
+    pub admission: AdmissionStats,
     /// What its sockets did.
     pub port: PortCounters,
     /// What its sockets are.
@@ -82,6 +85,7 @@ impl ServiceSnapshot {
         Object::new()
             .metrics("cluster", &self.size())
             .metrics("service", &self.stats)
+            .metrics("admission", &self.admission)
             .metrics("port", &self.port)
             .to_string()
     }
@@ -107,6 +111,7 @@ impl ServiceSnapshot {
         all.extend(labels);
         page.add(&self.size(), &all);
         page.add(&self.stats, &all);
+        page.add(&self.admission, &all);
         // Nodes have sockets too.
         page.add_as("service_port", &self.port, &all);
     }
@@ -124,6 +129,7 @@ impl fmt::Display for ServiceSnapshot {
         writeln!(f, "{}", self.io)?;
         write_part(f, "cluster", &self.size())?;
         write_part(f, "service", &self.stats)?;
+        write_part(f, "admission", &self.admission)?;
         write_part(f, "port", &self.port)
     }
 }
@@ -144,6 +150,8 @@ pub(crate) struct ServiceSettings {
     pub(crate) repair_limit: RepairLimit,
     /// Operators of this host may ask it.
     pub(crate) admin: bool,
+    /// File of the list of revocations, where nodes are admitted by tokens.
+    pub(crate) revoked: Option<PathBuf>,
     /// Where its thread runs; where the calling one does if `None`.
     pub(crate) affinity: Option<Affinity>,
     /// To be called when an embedded service has given way to another one.
@@ -177,6 +185,7 @@ impl ServiceSettings {
             hints: ServiceHints::default(),
             repair_limit: RepairLimit::default(),
             admin: true,
+            revoked: None,
             affinity: None,
             on_yield: None,
             on_move: None,
@@ -200,15 +209,8 @@ fn set_times(config: &mut ServiceConfig, settings: &ServiceSettings) {
     }
 }
 
-/// Opens the sockets and starts the thread.
-pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartError> {
-    check_name("cluster", &settings.cluster)?;
-    let interface = settings.network.choose(None)?;
-    let discovery = settings.network.discovery_at(interface.family());
-    let second = settings.network.second(interface.family())?;
-    let port = settings
-        .network
-        .open(interface, second, &settings.cluster)?;
+/// What the state machine is told of these settings and this port.
+fn configure(settings: &ServiceSettings, port: &Ports, discovery: SocketAddr) -> ServiceConfig {
     let mut config = ServiceConfig {
         cluster: settings.cluster.clone(),
         second: port.second_addr(),
@@ -225,7 +227,23 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
     if let Some((first, prefix)) = settings.channels.range_of(family) {
         (config.plan.base, config.plan.prefix) = (first, prefix);
     }
-    set_times(&mut config, &settings);
+    set_times(&mut config, settings);
+    config
+}
+
+/// Opens the sockets and starts the thread.
+pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartError> {
+    check_name("cluster", &settings.cluster)?;
+    let (network, cluster) = (&settings.network, &settings.cluster);
+    let protection = Protection::new(network, cluster, settings.revoked.clone())?;
+    let interface = settings.network.choose(None)?;
+    let discovery = settings.network.discovery_at(interface.family());
+    let second = settings.network.second(interface.family())?;
+    let mut port = settings
+        .network
+        .open(interface, second, &settings.cluster)?;
+    protection.guard(&mut port)?;
+    let config = configure(&settings, &port, discovery);
     let clock = Clock::start();
     let machine = qsm_gms::Service::new(config.clone(), Seed(random()), clock.now())
         .map_err(StartError::Service)?;
@@ -248,8 +266,7 @@ pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartEr
         machine,
         port,
         transmitter: Transmitter::default(),
-        key: settings.network.key,
-        cluster: settings.cluster,
+        protection,
         on_yield: settings.on_yield,
         on_move: settings.on_move,
         look_at: None,
@@ -390,8 +407,7 @@ struct Thread {
     machine: qsm_gms::Service,
     port: Ports,
     transmitter: Transmitter,
-    key: Option<ClusterKey>,
-    cluster: String,
+    protection: Protection,
     on_yield: Option<Box<dyn FnOnce() + Send>>,
     on_move: Option<Box<dyn Fn(SocketAddr) + Send>>,
     /// When an interface that has no address is to be looked at again.
@@ -452,12 +468,14 @@ impl Thread {
                 break;
             }
             datagrams += received;
+            self.take_news(now);
             for datagram in self.port.datagrams() {
                 let from = datagram.source;
                 self.machine.handle_datagram(now, from, datagram.bytes);
             }
         }
-        self.follow_addresses(now);
+        self.take_news(now);
+        self.follow_addresses(now)?;
         // A process that is gone while its host lives: nobody has to wait for it.
         while let Some(address) = self.port.take_refusal() {
             self.machine.handle_unreachable(now, address);
@@ -486,20 +504,22 @@ impl Thread {
             .chain(self.look_at)
             .min();
         let left = due.map(|due| due.since(self.clock.now()));
+        let guards = self.port.due().into_iter().chain(self.protection.due());
+        let left = left.into_iter().chain(guards).min();
         self.port.wait(left).map(|_| ())
     }
 
     /// Has the sockets follow their interfaces. At another address it begins anew, without memory:
     /// nodes hear its Beacon there, and report what they know (R-MEM-6).
-    fn follow_addresses(&mut self, now: qsm_proto::Instant) {
+    fn follow_addresses(&mut self, now: qsm_proto::Instant) -> io::Result<()> {
         if !self.port.take_change() && self.look_at.is_none_or(|at| now < at) {
-            return;
+            return Ok(());
         }
         let followed = self.port.follow_addresses();
         self.look_at = followed.is_err().then(|| now.after(LOOK_AGAIN));
         let (address, second) = (self.port.local_addr(), self.port.second_addr());
         if (address, second) == (self.config.address, self.config.second) {
-            return;
+            return Ok(());
         }
         self.config = ServiceConfig {
             node: NodeId(random()),
@@ -511,8 +531,8 @@ impl Thread {
         if let Ok(machine) = qsm_gms::Service::new(self.config.clone(), Seed(random()), now) {
             self.machine = machine;
             // Another maker of packets.
-            if let Some(key) = &self.key {
-                self.port.protect(Box::new(Shield::new(key, &self.cluster)));
+            if let Err(error) = self.protection.guard(&mut self.port) {
+                return Err(io::Error::other(error.to_string()));
             }
         }
         *self
@@ -523,10 +543,54 @@ impl Thread {
         if let Some(call) = &self.on_move {
             call(address);
         }
+        Ok(())
+    }
+
+    /// Has the state machine know what the guard of the sockets has found.
+    fn take_news(&mut self, now: qsm_proto::Instant) {
+        while let Some(news) = self.protection.poll() {
+            match news {
+                GateNews::Admitted { node, rights } => self.machine.set_rights(node, rights),
+                GateNews::Expelled { node, reason } => {
+                    self.machine.expel(now, node);
+                    self.tell(ServiceEvent::Expelled { node, reason });
+                }
+                GateNews::Refused { from, reason } => {
+                    self.tell(ServiceEvent::NotAdmitted {
+                        address: from,
+                        reason,
+                    });
+                }
+                GateNews::ListRefused { reason } => {
+                    self.tell(ServiceEvent::ListRefused { reason });
+                }
+                GateNews::Counted(_) => {}
+            }
+        }
+    }
+
+    /// Tells the guard who is gone.
+    fn note_gone(&mut self, event: &ServiceEvent) {
+        let (node, how) = match event {
+            ServiceEvent::Left { origin } => (origin.node, Leaves::Orderly),
+            // One that came back in another life is here.
+            ServiceEvent::Excluded { origin } if !self.machine.has_life(origin.node) => {
+                (origin.node, Leaves::Lost)
+            }
+            _ => return,
+        };
+        self.machine.forget_rights(node);
+        self.protection.gone(node, how);
+    }
+
+    fn tell(&self, event: ServiceEvent) {
+        self.shared.events.offer(0, || event);
+        self.shared.events.wake();
     }
 
     fn take_events(&mut self, now: qsm_proto::Instant) {
         while let Some(event) = self.machine.poll_event() {
+            self.note_gone(&event);
             if let ServiceEvent::SecondAddress { address, second } = event {
                 self.port.learn(address, second);
                 continue;
@@ -537,8 +601,7 @@ impl Thread {
                     call();
                 }
             }
-            self.shared.events.offer(0, || event);
-            self.shared.events.wake();
+            self.tell(event);
         }
     }
 
@@ -549,6 +612,7 @@ impl Thread {
             let snapshot = ServiceSnapshot {
                 cluster: self.config.cluster.clone(),
                 stats: self.machine.stats(),
+                admission: self.protection.stats(),
                 port: self.port.counters(),
                 io: self.port.report(),
                 nodes: rows.nodes,

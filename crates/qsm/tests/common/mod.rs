@@ -65,6 +65,19 @@ impl Site {
             .receive_buffer(4 << 20)
     }
 
+    pub fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    /// The same place once more.
+    pub fn twin(&self) -> Self {
+        Self {
+            cluster: self.cluster.clone(),
+            discovery: self.discovery,
+            data_port: self.data_port,
+        }
+    }
+
     pub fn discovery(&self) -> SocketAddr {
         self.discovery
     }

@@ -182,6 +182,7 @@ mod tests {
                 sent: 10,
                 received: 2000,
             }),
+            grant: None,
         }
     }
 

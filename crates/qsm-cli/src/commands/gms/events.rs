@@ -200,6 +200,18 @@ fn of_service(event: &ServiceEvent) -> Option<(String, Value)> {
             ),
             json!({ "event": "conflict", "address": address }),
         ),
+        ServiceEvent::NotAdmitted { address, reason } => (
+            format!("NOT ADMITTED: {address}: {}", printable(reason)),
+            json!({ "event": "not_admitted", "address": address, "reason": reason }),
+        ),
+        ServiceEvent::Expelled { node, reason } => (
+            format!("EXPELLED {:x}: {}", node.0, printable(reason)),
+            json!({ "event": "expelled", "node": format!("{:x}", node.0), "reason": reason }),
+        ),
+        ServiceEvent::ListRefused { reason } => (
+            format!("LIST OF REVOCATIONS REFUSED: {}", printable(reason)),
+            json!({ "event": "list_refused", "reason": reason }),
+        ),
         ServiceEvent::Yielded { to } => (
             format!("gave way to {to}"),
             json!({ "event": "yielded", "address": to }),

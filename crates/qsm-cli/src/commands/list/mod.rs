@@ -95,11 +95,11 @@ fn unanswered(node: &NodeOptions, timeout: Duration, heard: Heard) -> Failure {
     if heard.key_needed {
         return Failure::timeout(
             format!(
-                "no membership service answered within {waited} s: a key protects cluster {}, and this \
-                 command has none",
+                "no membership service answered within {waited} s: cluster {} is protected, and this \
+                 command has neither its key nor an identity",
                 printable(cluster)
             ),
-            "give it the file of the cluster's key by --key",
+            "give it the file of the cluster's key by --key, or that of a node's by --identity",
         );
     }
     if let Some(doubt) = solitude::strangers(heard.strangers, cluster) {

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &NodesArgs) -> Result<(), Failure> {
 }
 
 fn nodes_table(rows: &[NodeRow]) -> String {
-    let mut table = Table::new(&[
+    let mut columns = vec![
         ("NAME", Align::Left),
         ("NODE", Align::Left),
         ("ADDRESS", Align::Left),
@@ -58,7 +58,12 @@ fn nodes_table(rows: &[NodeRow]) -> String {
         ("RECEIVES", Align::Right),
         ("PUBLISHES", Align::Right),
         ("STATE", Align::Left),
-    ]);
+    ];
+    // Where the cluster takes tokens.
+    if rows.iter().any(|row| row.grant.is_some()) {
+        columns.push(("KEY AND RIGHTS", Align::Left));
+    }
+    let mut table = Table::new(&columns);
     for row in rows {
         let about = row.about.as_ref();
         let of_rates = |rate: fn(&Rates) -> u32| {
@@ -79,6 +84,7 @@ fn nodes_table(rows: &[NodeRow]) -> String {
             row.subscriptions.to_string(),
             row.publications.to_string(),
             state(row),
+            or_dash(row.grant.as_deref().map(printable)),
         ]);
     }
     table.render()
@@ -130,6 +136,7 @@ pub(crate) fn node_json(row: &NodeRow) -> Value {
         "publishes": row.publications,
         "away": row.away.map(|reason| reason.to_string()),
         "deaf": row.deaf,
+        "rights": row.grant,
         "host": row.about.as_ref().map(|about| &about.host),
         "version": row.about.as_ref().map(|about| &about.version),
         "uptime_seconds": now(row, row.about.as_ref()).map(|about| about.uptime_ms / 1000),
@@ -159,6 +166,7 @@ mod tests {
             deaf: false,
             about: None,
             rates: None,
+            grant: None,
         }
     }
 
@@ -173,6 +181,7 @@ mod tests {
                 sent: 12_000,
                 received: 0,
             }),
+            grant: None,
             ..row()
         }
     }

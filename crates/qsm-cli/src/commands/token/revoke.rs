@@ -10,7 +10,6 @@ use qsm_identity::Serial;
 use serde_json::json;
 
 use crate::commands::authority::{self, Authority};
-use crate::commands::init::UNUSED;
 
 /// Arguments of `qsm token revoke`.
 #[derive(Debug, Clone, Args)]
@@ -60,7 +59,7 @@ pub(super) fn run(args: &RevokeArgs) -> Result<(), Failure> {
             format!("{value}\n")
         }
         false => format!(
-            "{path} is list {} now, of {} tokens and {} keys; it has no effect on a running cluster, for {UNUSED}\n",
+            "{path} is list {} now, of {} tokens and {} keys; bring it to the service, which shuts them out\n",
             parts.number,
             parts.serials.len(),
             parts.keys.len()

@@ -48,6 +48,7 @@ mod turn;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crossbeam_queue::SegQueue;
 use qsm_net::{Ports, ThreadReport};
 use qsm_proto::Instant;
 use qsm_record::Recorded;
@@ -65,6 +66,7 @@ use self::slice::Slice;
 use self::sources::{Output, Sources};
 pub(crate) use self::start::{probe, start};
 use self::strangers::StrangerLog;
+use crate::admission::EntryNews;
 use crate::error::{CloseReason, Flushed};
 use crate::handoff::reply::Reply;
 use crate::handoff::shared::Shared;
@@ -74,6 +76,9 @@ use crate::runtime::tap::Tap;
 use crate::runtime::transmit::Transmitter;
 use crate::snapshot::Snapshot;
 use crate::stats::{Memory, RuntimeStats, TimerDelays};
+
+/// News of the guard of a core's sockets.
+type EntryQueue = Arc<SegQueue<EntryNews>>;
 
 /// Bytes received or sent likewise.
 const BYTES_LOADED: usize = 16 << 10;
@@ -118,6 +123,8 @@ pub(crate) struct Core {
     memory: Memory,
     load: Load,
     strangers: StrangerLog,
+    /// What the guard of its sockets has to tell.
+    entry: EntryQueue,
     /// It may be lent while its thread sleeps.
     lendable: bool,
     /// When its thread wakes up by itself.

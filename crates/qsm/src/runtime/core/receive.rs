@@ -7,6 +7,8 @@ use qsm_net::Datagram;
 use qsm_proto::Priority;
 
 use super::{BYTES_LOADED, Core};
+use crate::admission::EntryNews;
+use crate::error::CloseReason;
 use crate::event::Event;
 use crate::runtime::tap::{Direction, Tap, Tapped};
 
@@ -82,6 +84,21 @@ impl Core {
         if let Some(stranger) = self.strangers.note(self.now, refused, sealed) {
             self.readers.tell(&Event::Stranger(stranger));
         }
+    }
+
+    /// Looks what the guard of the sockets has to tell: perhaps that the node may not stay.
+    pub(super) fn take_entry_news(&mut self) -> Option<CloseReason> {
+        while let Some(news) = self.entry.pop() {
+            match news {
+                EntryNews::Refused { reason } => return Some(CloseReason::Refused { reason }),
+                EntryNews::Untrusted { address } => {
+                    if let Some(stranger) = self.strangers.impostor(self.now, address) {
+                        self.readers.tell(&Event::Stranger(stranger));
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// Tells the protocol of packets that the kernel dropped: it asks senders to slow down.

@@ -23,7 +23,8 @@ use super::slice::Slice;
 use super::sources::Sources;
 use super::strangers::StrangerLog;
 use super::turn::{Pause, sockets_failed};
-use super::{About, Core, Load};
+use super::{About, Core, EntryQueue, Load};
+use crate::admission::{Bearer, Entrant, IdentityError};
 use crate::error::{CloseReason, StartError};
 use crate::handoff::shared::{HandoffLimits, Shared};
 use crate::report::CoreReport;
@@ -32,7 +33,7 @@ use crate::runtime::embedding::Embedding;
 use crate::runtime::engine::{Engine, Engines};
 use crate::runtime::name;
 use crate::runtime::random::random;
-use crate::runtime::settings::{NodeSettings, check_name};
+use crate::runtime::settings::{Embedded, NodeSettings, check_name};
 use crate::runtime::threads::ThreadOptions;
 use crate::runtime::transmit::Transmitter;
 use crate::shard::CORES_MAX;
@@ -48,12 +49,12 @@ pub(crate) fn start(settings: NodeSettings) -> Result<Engines, StartError> {
     let ports = plan.ports()?;
     let shared: Vec<_> = ports
         .iter()
-        .map(|port| Arc::new(Shared::new(plan.id, plan.limits(), port.waker())))
+        .map(|(port, _)| Arc::new(Shared::new(plan.id, plan.limits(), port.waker())))
         .collect();
     let threads = &plan.settings.threads;
     let mut seats = Vec::new();
-    for (place, port) in ports.into_iter().enumerate() {
-        let core = plan.core(place, port, &shared)?;
+    for (place, opened) in ports.into_iter().enumerate() {
+        let core = plan.core(place, opened, &shared)?;
         let loan = Arc::new(CoreLoan::default());
         let lender = Arc::clone(&loan);
         seats.push((
@@ -75,7 +76,7 @@ pub(crate) fn start(settings: NodeSettings) -> Result<Engines, StartError> {
 pub(crate) fn probe(settings: NodeSettings) -> Result<Vec<CoreReport>, StartError> {
     let plan = Plan::new(settings)?;
     let threads = &plan.settings.threads;
-    let report = |(place, port): (usize, &Ports)| {
+    let report = |(place, (port, _)): (usize, &(Ports, EntryQueue))| {
         let seat = Seat::take(threads, place, || ())?;
         Ok(CoreReport {
             io: port.report(),
@@ -106,6 +107,7 @@ impl Plan {
         let id = NodeId(random() & !(CORES_MAX as u64 - 1));
         let name = settings.name.clone().unwrap_or_else(name::of_process);
         check_name("node", &name)?;
+        check_identity(&mut settings, &name)?;
         let interface = settings.network.choose(settings.service)?;
         if settings.service.is_none() && !settings.network.discovers(&interface) {
             return Err(StartError::NoService);
@@ -150,21 +152,30 @@ impl Plan {
         }
     }
 
-    /// One for each core.
-    fn ports(&self) -> Result<Vec<Ports>, StartError> {
+    /// One for each core, with what its guard has to tell.
+    fn ports(&self) -> Result<Vec<(Ports, EntryQueue)>, StartError> {
         let open = |place| {
             let network = self.settings.network.of_core(place)?;
-            network.open(
-                self.interface.clone(),
-                self.second.clone(),
-                &self.settings.cluster,
-            )
+            let cluster = &self.settings.cluster;
+            let mut ports = network.open(self.interface.clone(), self.second.clone(), cluster)?;
+            let entrant = Entrant {
+                cluster: cluster.clone(),
+                node: self.id_of(place),
+                name: Some(self.name_of(place)?),
+            };
+            let news = network.guard(&mut ports, entrant)?;
+            Ok((ports, news))
         };
         (0..self.settings.threads.cores).map(open).collect()
     }
 
     /// The core in this place, among all.
-    fn core(&self, place: usize, port: Ports, all: &[Arc<Shared>]) -> Result<Core, StartError> {
+    fn core(
+        &self,
+        place: usize,
+        (port, entry): (Ports, EntryQueue),
+        all: &[Arc<Shared>],
+    ) -> Result<Core, StartError> {
         let clock = Clock::start();
         let now = clock.now();
         let config = self.config(place, &port)?;
@@ -204,6 +215,7 @@ impl Plan {
             memory: Memory::default(),
             load: Load::default(),
             strangers: StrangerLog::default(),
+            entry,
             lendable: threads.realtime.is_none() && network.busy_poll.is_none(),
             asleep_until: None,
             broken: None,
@@ -266,6 +278,33 @@ impl Plan {
             ..Config::new(self.id_of(place), port.local_addr())
         })
     }
+}
+
+/// Checks the identity of a node, if it has one: it must be good for this name, and the node has one core thread and no
+/// service, which would need an identity of its own.
+fn check_identity(settings: &mut NodeSettings, name: &str) -> Result<(), StartError> {
+    settings.network.check_protection()?;
+    let Some(identity) = &settings.network.identity else {
+        return Ok(());
+    };
+    let refused = |cause: &str, remedy: &str| {
+        let error = IdentityError::new(cause.to_owned(), remedy);
+        Err(StartError::Identity(error))
+    };
+    if settings.threads.cores > 1 {
+        let cause = "a node with an identity has one core thread, since it is one node";
+        return refused(cause, "start it with one core thread");
+    }
+    if settings.embedded == Embedded::Always {
+        let cause = "a node of a cluster that takes tokens has no membership service of its own";
+        return refused(
+            cause,
+            "start one by `qsm gms` with the identity of a service",
+        );
+    }
+    settings.embedded = Embedded::Never;
+    let checked = identity.check(&settings.cluster, Bearer::Node(name));
+    checked.map_err(StartError::Identity)
 }
 
 /// A core thread that runs where and as it should, and waits for its beginning. Dropped before

@@ -1,5 +1,6 @@
 //! Datagrams of this cluster that the node's key does not open, told at once and then rarely (R-SEC-1).
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use qsm_net::{Refusal, Refused};
@@ -14,6 +15,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct StrangerLog {
     told: Option<Instant>,
+    impostor_told: Option<Instant>,
     /// Protected datagrams that came to a node without a key, as far as that was looked at.
     sealed: u64,
 }
@@ -43,6 +45,23 @@ impl StrangerLog {
             None => return None,
         };
         self.sealed = sealed;
+        self.tell(now, stranger)
+    }
+
+    /// Somebody at this address says to be a service of the cluster. `Some`: this is to be told now.
+    pub(super) fn impostor(&mut self, now: Instant, from: SocketAddr) -> Option<Stranger> {
+        let told = self.impostor_told.filter(|told| now.since(*told) < AGAIN);
+        if told.is_some() {
+            return None;
+        }
+        self.impostor_told = Some(now);
+        Some(Stranger {
+            from: Some(from),
+            cause: StrangerCause::Impostor,
+        })
+    }
+
+    fn tell(&mut self, now: Instant, stranger: Stranger) -> Option<Stranger> {
         if self.told.is_some_and(|told| now.since(told) < AGAIN) {
             return None;
         }
@@ -53,8 +72,6 @@ impl StrangerLog {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use super::*;
 
     #[test]

@@ -41,6 +41,9 @@ impl Core {
         self.now = self.clock.now();
         self.stats.turns += 1;
         self.receive()?;
+        if let Some(reason) = self.take_entry_news() {
+            return Ok(Some(Pause::End(reason)));
+        }
         self.note_strangers();
         self.follow_addresses();
         self.run_timers();
@@ -76,6 +79,7 @@ impl Core {
         let due = self.next_timeout();
         let due = self.attention.sleep(due);
         let left = due.map(|due| due.since(self.clock.now()));
+        let left = left.into_iter().chain(self.port.due()).min();
         if left == Some(Duration::ZERO) {
             return Ok(None);
         }

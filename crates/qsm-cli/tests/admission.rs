@@ -1,0 +1,199 @@
+//! Clusters that take tokens, as processes: who has a token is in, with its rights; who has none, a bad one or one that
+//! is revoked is told why.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use serde_json::Value;
+use support::{Cluster, Lines, Running, assert_code, qsm, stderr, text};
+
+/// A cluster that takes tokens, its service, and the folder of its root.
+struct Plant {
+    cluster: Cluster,
+    folder: String,
+    service: Running,
+}
+
+impl Plant {
+    fn new() -> Self {
+        let mut cluster = Cluster::without_service();
+        let folder = text(&cluster.folder.join("plant"));
+        let name = cluster.option("--cluster").to_owned();
+        let made = qsm().args(["init", &folder, "--cluster", &name]).output();
+        assert_code(&made.unwrap(), 0);
+        let key = format!("{folder}/service.key");
+        let (service, address) = cluster.start_gms(&["--identity", &key], Stdio::inherit());
+        cluster.use_service(&address);
+        Self {
+            cluster,
+            folder,
+            service,
+        }
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder)
+    }
+
+    /// A new key and a token with these rights.
+    fn member(&self, name: &str, rights: &[&str]) -> String {
+        let (key, token) = (
+            self.file(&format!("{name}.key")),
+            self.file(&format!("{name}.token")),
+        );
+        let made = qsm().args(["keygen", &key, "--node"]).output();
+        assert_code(&made.unwrap(), 0);
+        let words = ["token", "new", &self.folder, "--name", "**", "--node", &key];
+        let made = qsm()
+            .args(words)
+            .args(rights)
+            .args(["--output", &token])
+            .output();
+        assert_code(&made.unwrap(), 0);
+        key
+    }
+
+    fn start(&self, words: &[&str], key: &str) -> Running {
+        self.cluster.start(&[words, &["--identity", key]].concat())
+    }
+
+    fn run(&self, words: &[&str], key: &str, input: &[u8]) -> std::process::Output {
+        self.cluster
+            .run(&[words, &["--identity", key]].concat(), input)
+    }
+}
+
+#[test]
+fn members_have_the_rights_of_their_tokens_and_strangers_are_told() {
+    let plant = Plant::new();
+    let [reader, writer] = ["reader.key", "writer.key"].map(|name| plant.file(name));
+    let mut sub = plant.start(&["sub", "news", "--count", "3"], &reader);
+    let told = Lines::of_stderr(&mut sub.0);
+    told.wait("that it is in", |line| line.contains("subscribed to"));
+    let mut stranger = plant.cluster.start(&["sub", "news"]);
+    let strange = Lines::of_stderr(&mut stranger.0);
+    strange.wait("that it is not in", |line| {
+        line.contains("this cluster is protected")
+    });
+    drop(stranger);
+
+    let nodes = plant.run(&["nodes", "--json"], &reader, b"");
+    assert_code(&nodes, 0);
+    let nodes = String::from_utf8(nodes.stdout).unwrap();
+    let row: Value = serde_json::from_str(nodes.lines().next().unwrap()).unwrap();
+    assert_eq!(nodes.lines().count(), 1);
+    assert!(
+        row["rights"].as_str().unwrap().contains("receives **"),
+        "{row}"
+    );
+
+    // Not by the token of who only reads.
+    let other = plant.member("other", &["--subscribe", "**"]);
+    let refused = plant.run(&["pub", "news"], &other, b"1\n");
+    assert_code(&refused, 1);
+    let reason = stderr(&refused);
+    assert!(reason.contains("publish to the group \"news\""), "{reason}");
+    let published = plant.run(&["pub", "news"], &writer, b"1\n2\n3\n");
+    assert_code(&published, 0);
+    let received = sub.output();
+    assert_code(&received, 0);
+    assert_eq!(received.stdout, b"1\n2\n3\n");
+}
+
+#[test]
+fn a_revoked_member_ends_in_mid_stream_and_says_why() {
+    let mut plant = Plant::new();
+    let events = Lines::of_stdout(&mut plant.service.0);
+    let [reader, writer] = ["reader.key", "writer.key"].map(|name| plant.file(name));
+    let other = plant.member("other", &["--subscribe", "news"]);
+    let mut stays = plant.start(&["sub", "news", "--count", "2"], &other);
+    let told = Lines::of_stderr(&mut stays.0);
+    told.wait("that it is in", |line| line.contains("subscribed to"));
+    let mut goes = plant.start(&["sub", "news"], &reader);
+    let lines = Lines::of_stdout(&mut goes.0);
+    let published = plant.run(&["pub", "news", "--wait-members", "2"], &writer, b"1\n");
+    assert_code(&published, 0);
+    lines.wait("the message", |line| line == "1");
+
+    let revoke = ["token", "revoke", &plant.folder, "--node", &reader];
+    assert_code(&qsm().args(revoke).output().unwrap(), 0);
+    events.wait("that it is shut out", |line| {
+        line.contains("\"event\":\"expelled\"")
+    });
+    let ended = goes.output();
+    assert_code(&ended, 1);
+    assert!(stderr(&ended).contains("was revoked"), "{}", stderr(&ended));
+    let published = plant.run(&["pub", "news"], &writer, b"2\n");
+    assert_code(&published, 0);
+    let received = stays.output();
+    assert_code(&received, 0);
+    assert_eq!(received.stdout, b"1\n2\n");
+    // And it does not come in again.
+    let again = plant.run(&["sub", "news"], &reader, b"");
+    assert_code(&again, 1);
+    assert!(stderr(&again).contains("was revoked"), "{}", stderr(&again));
+}
+
+#[test]
+fn what_is_wrong_with_an_identity_is_named_with_the_remedy() {
+    let plant = Plant::new();
+    let [reader, token] = ["reader.key", "reader.token"].map(|name| plant.file(name));
+    let sub = |more: &[&str]| {
+        let output = plant.run(&[&["sub", "news"], more].concat(), &reader, b"");
+        assert_ne!(output.status.code(), Some(0));
+        stderr(&output)
+    };
+    let whole = fs::read_to_string(&token).unwrap();
+    fs::write(&token, &whole[..whole.len() - 9]).unwrap();
+    let error = sub(&[]);
+    assert!(
+        error.contains("damaged") && error.contains("copy it again"),
+        "{error}"
+    );
+    fs::write(&token, &whole).unwrap();
+    let error = sub(&["--root", &token]);
+    assert!(
+        error.contains("holds not the public key of a root"),
+        "{error}"
+    );
+    let error = sub(&["--key", &reader]);
+    assert!(error.contains("holds no key"), "{error}");
+    let lonely = plant.cluster.run(&["sub", "news", "--token", &token], b"");
+    assert_code(&lonely, 2);
+    assert!(
+        stderr(&lonely).contains("--identity"),
+        "{}",
+        stderr(&lonely)
+    );
+    let foreign = text(&plant.cluster.folder.join("foreign"));
+    assert_code(&qsm().args(["init", &foreign]).output().unwrap(), 0);
+    let error = sub(&["--root", &format!("{foreign}/root.pub")]);
+    assert!(
+        error.contains("not signed by this cluster's root"),
+        "{error}"
+    );
+    fs::set_permissions(&reader, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(sub(&[]).contains("chmod 600"));
+    // A service needs a token of a service.
+    let writer = plant.file("writer.key");
+    let name = plant.cluster.option("--cluster");
+    let words = [
+        "gms",
+        "--listen",
+        "127.0.0.1:0",
+        "--cluster",
+        name,
+        "--identity",
+        &writer,
+    ];
+    let output = qsm().args(words).output().unwrap();
+    assert_code(&output, 1);
+    assert!(
+        stderr(&output).contains("not one of a membership service"),
+        "{}",
+        stderr(&output)
+    );
+}

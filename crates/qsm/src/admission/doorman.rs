@@ -1,0 +1,217 @@
+//! Who is let in: the roster decides on nodes that shake hands.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use qsm_gms::Rights;
+use qsm_handshake::{Admission, Refused};
+use qsm_identity::{
+    Admission as _, Entrant, Grant, NodePublic, Refused as NotAdmitted, Revocations, Roster, utc,
+};
+use qsm_wire::NodeId;
+use qsm_wire::membership::Role;
+
+use super::claim::Claim;
+use super::identity::{Identity, unix_now};
+
+/// A node that has not been heard for so long may have ended: another one with its key takes its place.
+const QUIET: Duration = Duration::from_secs(1);
+/// Longest summary of rights, bytes.
+const SUMMARY_BYTES_MAX: usize = 200;
+
+/// Decides on nodes by their tokens, names and keys.
+#[derive(Debug)]
+pub(super) struct Doorman(RefCell<Book>);
+
+#[derive(Debug)]
+struct Book {
+    roster: Roster,
+    present: BTreeMap<NodePublic, Present>,
+    /// Lives in whose place another one came.
+    replaced: Vec<NodeId>,
+}
+
+#[derive(Debug)]
+struct Present {
+    node: NodeId,
+    heard_at: Instant,
+}
+
+/// A node that was let in, and its rights.
+#[derive(Debug, Clone)]
+pub(super) struct Guest {
+    pub(super) node: NodeId,
+    pub(super) key: NodePublic,
+    pub(super) name: String,
+    pub(super) observes: bool,
+    pub(super) resumes: bool,
+    pub(super) grant: Grant,
+}
+
+/// A node that may not stay, and the reason.
+#[derive(Debug)]
+pub(super) struct Outcast {
+    pub(super) node: NodeId,
+    pub(super) reason: String,
+}
+
+impl Doorman {
+    /// Of a service with this identity, in this cluster.
+    pub(super) fn new(cluster: &str, identity: &Identity) -> Self {
+        Self(RefCell::new(Book {
+            roster: Roster::new(cluster, identity.root()),
+            present: BTreeMap::new(),
+            replaced: Vec::new(),
+        }))
+    }
+
+    /// A node has been heard.
+    pub(super) fn heard(&self, now: Instant, key: &NodePublic) {
+        if let Some(present) = self.0.borrow_mut().present.get_mut(key) {
+            present.heard_at = now;
+        }
+    }
+
+    /// A life has ended.
+    pub(super) fn leave(&self, key: &NodePublic, node: NodeId) {
+        self.0.borrow_mut().leave(key, node);
+    }
+
+    /// The next life in whose place another one came.
+    pub(super) fn take_replaced(&self) -> Option<NodeId> {
+        self.0.borrow_mut().replaced.pop()
+    }
+
+    /// Takes a list of revocations.
+    pub(super) fn update(&self, list: Revocations) -> Result<(), String> {
+        let updated = self.0.borrow_mut().roster.update(list);
+        updated.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    /// Those who are in and may not stay.
+    pub(super) fn outcasts(&self) -> Vec<Outcast> {
+        let book = self.0.borrow();
+        let outcasts = book.roster.outcast(unix_now());
+        let outcasts = outcasts.map(|(entrant, refused)| Outcast {
+            node: NodeId(entrant.life),
+            reason: told(&refused),
+        });
+        outcasts.collect()
+    }
+}
+
+impl Book {
+    fn leave(&mut self, key: &NodePublic, node: NodeId) {
+        self.roster.leave(key, node.0);
+        if self.present.get(key).is_some_and(|here| here.node == node) {
+            self.present.remove(key);
+        }
+    }
+
+    /// Enters a node with its name. A life with the same key that is not heard any more ends.
+    fn enter(&mut self, guest: &Guest) -> Result<(), NotAdmitted> {
+        let entrant = Entrant {
+            name: &guest.name,
+            key: &guest.key,
+            life: guest.node.0,
+        };
+        let now = Instant::now();
+        let entered = match self.roster.enter(&entrant, &guest.grant) {
+            Err(NotAdmitted::KeyInUse { by }) => {
+                let former = self.present.get(&guest.key);
+                let former = former.filter(|here| now >= here.heard_at + QUIET);
+                let Some(former) = former.map(|here| here.node) else {
+                    return Err(NotAdmitted::KeyInUse { by });
+                };
+                self.leave(&guest.key, former);
+                self.replaced.push(former);
+                self.roster.enter(&entrant, &guest.grant)
+            }
+            entered => entered,
+        };
+        entered?;
+        let present = Present {
+            node: guest.node,
+            heard_at: now,
+        };
+        self.present.insert(guest.key, present);
+        Ok(())
+    }
+
+    /// True if the life of this number is another key's.
+    fn is_taken(&self, node: NodeId, key: &NodePublic) -> bool {
+        let mut present = self.present.iter();
+        present.any(|(other, here)| here.node == node && other != key)
+    }
+}
+
+impl Admission for Doorman {
+    type Grant = Guest;
+
+    fn admit(&self, key: &[u8; 32], credential: &[u8], now: u64) -> Result<Guest, Refused> {
+        let claim = Claim::decode(credential);
+        let claim = claim.ok_or_else(|| Refused::new("what it shows is no token"))?;
+        let mut book = self.0.borrow_mut();
+        let admitted = book.roster.admit(key, claim.token, now);
+        let grant = admitted.map_err(|refused| Refused::new(told(&refused)))?;
+        let guest = Guest {
+            node: claim.node,
+            key: NodePublic::from_bytes(*key),
+            name: claim.name.to_owned(),
+            observes: claim.observes,
+            resumes: claim.resumes,
+            grant,
+        };
+        if guest.observes {
+            return Ok(guest);
+        }
+        if book.is_taken(guest.node, &guest.key) {
+            return Err(Refused::new("another node has its number; start it again"));
+        }
+        let entered = book.enter(&guest);
+        entered.map_err(|refused| Refused::new(told(&refused)))?;
+        Ok(guest)
+    }
+}
+
+/// Cause and remedy.
+fn told(refused: &NotAdmitted) -> String {
+    format!("{refused}; {}", refused.remedy())
+}
+
+impl Rights for Guest {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn permits(&self, role: Role, group: &str) -> bool {
+        match role {
+            Role::Subscriber => self.grant.may_subscribe(group),
+            Role::Publisher => self.grant.may_publish(group),
+        }
+    }
+
+    fn summary(&self) -> String {
+        let key = self.key.to_string();
+        let mut text = key.rsplit('.').next().unwrap_or_default().to_owned();
+        text.truncate(8);
+        for (what, patterns) in [
+            ("publishes", self.grant.publish()),
+            ("receives", self.grant.subscribe()),
+        ] {
+            let patterns: Vec<&str> = patterns.iter().map(qsm_identity::Pattern::as_str).collect();
+            if !patterns.is_empty() {
+                // Into a text nothing fails.
+                write!(text, ", {what} {}", patterns.join(" ")).ok();
+            }
+        }
+        let mut end = text.len().min(SUMMARY_BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        format!("{text}, until {}", utc(self.grant.expires()))
+    }
+}

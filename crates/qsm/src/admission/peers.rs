@@ -1,0 +1,122 @@
+//! The sessions of a service, by key, node and address.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use qsm_seal::KeyId;
+use qsm_wire::NodeId;
+
+use super::doorman::Guest;
+use super::session::Session;
+
+/// Most sessions; who comes beyond them is not answered.
+const PEERS_MAX: usize = 20_000;
+
+/// A node with a session.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) guest: Guest,
+    pub(super) session: Session,
+    /// An epoch is active whose key it was ordered.
+    pub(super) keyed: bool,
+    /// When it goes: it has left, and what it still says is answered until then.
+    pub(super) leaves_at: Option<Instant>,
+}
+
+impl Peer {
+    /// True if the service hears what it says: it can read what that brings it.
+    pub(super) fn may_speak(&self) -> bool {
+        self.keyed || self.guest.resumes || self.guest.observes
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    by_key: BTreeMap<u32, Peer>,
+    by_node: BTreeMap<NodeId, u32>,
+    by_address: BTreeMap<SocketAddr, u32>,
+}
+
+impl Peers {
+    pub(super) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    pub(super) fn get_mut(&mut self, key: u32) -> Option<&mut Peer> {
+        self.by_key.get_mut(&key)
+    }
+
+    pub(super) fn key_of(&self, node: NodeId) -> Option<u32> {
+        self.by_node.get(&node).copied()
+    }
+
+    pub(super) fn of_node(&mut self, node: NodeId) -> Option<&mut Peer> {
+        let key = self.by_node.get(&node)?;
+        self.by_key.get_mut(key)
+    }
+
+    pub(super) fn at(&mut self, address: SocketAddr) -> Option<&mut Peer> {
+        let key = self.by_address.get(&address)?;
+        self.by_key.get_mut(key)
+    }
+
+    /// The session by which packets to this address go.
+    pub(super) fn key_at(&self, address: SocketAddr) -> Option<u32> {
+        let key = self.by_address.get(&address)?;
+        let peer = self.by_key.get(key)?;
+        peer.may_speak().then_some(*key)
+    }
+
+    /// True if packets to this address go by a session.
+    pub(super) fn speaks_at(&self, address: SocketAddr) -> bool {
+        self.key_at(address).is_some()
+    }
+
+    /// Adds one, in the place of a former session of the same member. `None`: there is no room.
+    pub(super) fn add(&mut self, peer: Peer) -> Option<u32> {
+        let KeyId(key) = peer.session.key();
+        if self.by_key.len() >= PEERS_MAX || self.by_key.contains_key(&key) {
+            return None;
+        }
+        if !peer.guest.observes {
+            if let Some(former) = self.by_node.get(&peer.guest.node).copied() {
+                self.remove(former);
+            }
+            self.by_node.insert(peer.guest.node, key);
+        }
+        self.by_address.insert(peer.session.address, key);
+        self.by_key.insert(key, peer);
+        Some(key)
+    }
+
+    /// A peer was heard from another address than before.
+    pub(super) fn relocate(&mut self, key: u32, address: SocketAddr) {
+        let Some(peer) = self.by_key.get_mut(&key) else {
+            return;
+        };
+        let former = core::mem::replace(&mut peer.session.address, address);
+        if self.by_address.get(&former) == Some(&key) {
+            self.by_address.remove(&former);
+        }
+        self.by_address.insert(address, key);
+    }
+
+    pub(super) fn remove(&mut self, key: u32) -> Option<Peer> {
+        let peer = self.by_key.remove(&key)?;
+        if self.by_node.get(&peer.guest.node) == Some(&key) {
+            self.by_node.remove(&peer.guest.node);
+        }
+        if self.by_address.get(&peer.session.address) == Some(&key) {
+            self.by_address.remove(&peer.session.address);
+        }
+        Some(peer)
+    }
+
+    /// Keys of those of whom this holds.
+    pub(super) fn keys_where(&self, mut holds: impl FnMut(&Peer) -> bool) -> Vec<u32> {
+        let peers = self.by_key.iter().filter(|(_, peer)| holds(peer));
+        peers.map(|(key, _)| *key).collect()
+    }
+}

@@ -1,0 +1,117 @@
+//! Protection of a service's sockets: by the cluster's key, or by admission with tokens.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use qsm_net::Ports;
+use qsm_seal::ClusterKey;
+use qsm_wire::NodeId;
+
+use crate::admission::{
+    AdmissionStats, Bearer, Gate, GateLink, GateNews, GateOrder, Identity, IdentityError, Leaves,
+    RevocationFile,
+};
+use crate::error::StartError;
+use crate::runtime::network::NetworkOptions;
+use crate::runtime::shield::Shield;
+
+/// What a service's sockets are guarded by, and what the guard has to tell.
+pub(crate) struct Protection {
+    cluster: String,
+    key: Option<ClusterKey>,
+    identity: Option<Identity>,
+    link: Arc<GateLink>,
+    list: Option<RevocationFile>,
+    stats: AdmissionStats,
+}
+
+impl Protection {
+    /// Checks the identity and the list of revocations, if there are.
+    pub(crate) fn new(
+        network: &NetworkOptions,
+        cluster: &str,
+        revoked: Option<PathBuf>,
+    ) -> Result<Self, StartError> {
+        network.check_protection()?;
+        let mut this = Self {
+            cluster: cluster.to_owned(),
+            key: network.key.clone(),
+            identity: network.identity.clone(),
+            link: Arc::default(),
+            list: revoked.map(RevocationFile::new),
+            stats: AdmissionStats::default(),
+        };
+        match (&this.identity, &mut this.list) {
+            (Some(identity), list) => {
+                let checked = identity.check(cluster, Bearer::Service);
+                checked.map_err(StartError::Identity)?;
+                let read = list.as_mut().and_then(RevocationFile::poll).transpose();
+                let list = read.map_err(no_list)?;
+                if let Some(list) = list {
+                    let verified = list.verify(&identity.root(), cluster);
+                    verified.map_err(|error| no_list(error.to_string()))?;
+                    this.link.orders.push(GateOrder::Revoke(list));
+                }
+            }
+            (None, Some(_)) => {
+                let reason = "there is a list of revocations, and the service has no identity";
+                return Err(no_list(reason.to_owned()));
+            }
+            (None, None) => {}
+        }
+        Ok(this)
+    }
+
+    /// Has the sockets guarded anew: the service begins a run.
+    pub(crate) fn guard(&self, ports: &mut Ports) -> Result<(), StartError> {
+        if let Some(key) = &self.key {
+            ports.protect(Box::new(Shield::new(key, &self.cluster)));
+        }
+        if let Some(identity) = &self.identity {
+            let gate = Gate::new(identity, &self.cluster, Arc::clone(&self.link));
+            let gate = gate.map_err(|broken| {
+                let error = IdentityError::new(broken.to_string(), "try again later");
+                StartError::Identity(error)
+            })?;
+            ports.protect(Box::new(gate));
+        }
+        Ok(())
+    }
+
+    /// Tells the guard that a node's life is over.
+    pub(crate) fn gone(&self, node: NodeId, how: Leaves) {
+        if self.identity.is_some() {
+            self.link.orders.push(GateOrder::Gone { node, how });
+        }
+    }
+
+    /// The next news of the guard.
+    pub(crate) fn poll(&mut self) -> Option<GateNews> {
+        match self.list.as_mut().and_then(RevocationFile::poll) {
+            Some(Ok(list)) => self.link.orders.push(GateOrder::Revoke(list)),
+            Some(Err(reason)) => return Some(GateNews::ListRefused { reason }),
+            None => {}
+        }
+        loop {
+            match self.link.news.pop()? {
+                GateNews::Counted(stats) => self.stats = stats,
+                news => return Some(news),
+            }
+        }
+    }
+
+    /// When there may be news without a datagram.
+    pub(crate) fn due(&self) -> Option<Duration> {
+        self.list.as_ref().map(RevocationFile::due)
+    }
+
+    pub(crate) fn stats(&self) -> AdmissionStats {
+        self.stats
+    }
+}
+
+fn no_list(reason: String) -> StartError {
+    let remedy = "name the file that `qsm token revoke` writes, and the identity of the service";
+    StartError::Identity(IdentityError::new(reason, remedy))
+}
