@@ -118,6 +118,9 @@ pub struct SendingState {
     pub window_bytes: usize,
     /// Packets per second that it may send; `None`: as many as it likes.
     pub rate: Option<u32>,
+    /// Packets per second below which no receiver holds it; 0: receivers hold it, [`u32::MAX`]: none does.
+    #[serde(default)]
+    pub minimum_rate: u32,
 }
 
 /// The stream of another node in a region.

@@ -399,6 +399,16 @@ pub const UPDATES: &[Variant] = &[
             u32("repair_share", "such bytes of a million that are new").drawn("share of a million"),
         ],
     ),
+    variant(
+        12,
+        "MinimumRate",
+        &[
+            REGION,
+            u32("minimum_rate", "rate below which no sender is held")
+                .unit("packets/s")
+                .drawn("packets per second"),
+        ],
+    ),
 ];
 const UPDATE: Field = Field::new("update", Shape::Choice(UPDATES), "a change");
 

@@ -25,6 +25,7 @@
 //! | λ | 0.025 | not given, "low" (S2 §2.4): with it 71 nodes lose some of the rate (S2 fig. 9), and start-up takes minutes (S2 §3.8) |
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use qsm_proto::view::Layout;
 use qsm_proto::{Config, Limits, Seed};
@@ -183,6 +184,9 @@ impl Machines {
             credit_bytes: 1 << 30,
             costs: self.costs(mode, weight),
             network: self.network(packets, weight),
+            minimum_rate: 0,
+            away: Vec::new(),
+            every: BTreeMap::new(),
             disturbances: self.stalls.into_iter().collect(),
             warmup: Duration::from_secs(10),
             duration: Duration::from_secs(20),

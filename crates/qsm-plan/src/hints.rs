@@ -42,6 +42,51 @@ pub enum GroupPace {
     Slowest,
     /// That of the slowest receiver for so long; then it is set aside and catches up by itself.
     Bounded(Duration),
+    /// The same, but no sender is held below a rate meanwhile: what a receiver has no room for then
+    /// leaves all the same, and what is not kept for it any more it loses.
+    AtLeast {
+        /// Time after which a receiver that holds senders is set aside.
+        time: Duration,
+        /// Packets that each sender may send in a second, whatever receivers have room for; at least 1.
+        packets_per_second: u32,
+    },
+    /// That of the sender, whatever receivers have room for: what is not kept any more for those that lag
+    /// they lose.
+    Uncontrolled,
+}
+
+impl GroupPace {
+    /// Packets that a sender may send in a second, whatever receivers have room for; 0: none, and
+    /// [`u32::MAX`]: as many as it likes.
+    #[must_use]
+    pub fn minimum_packets(self) -> u32 {
+        match self {
+            Self::Slowest | Self::Bounded(_) => 0,
+            Self::AtLeast {
+                packets_per_second, ..
+            } => packets_per_second,
+            Self::Uncontrolled => u32::MAX,
+        }
+    }
+}
+
+impl core::fmt::Display for GroupPace {
+    /// As a file of hints has it.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Slowest => f.write_str("slowest"),
+            Self::Bounded(time) => write!(f, "bounded {}ms", time.as_millis()),
+            Self::AtLeast {
+                time,
+                packets_per_second,
+            } => write!(
+                f,
+                "bounded {}ms min {packets_per_second}/s",
+                time.as_millis()
+            ),
+            Self::Uncontrolled => f.write_str("uncontrolled"),
+        }
+    }
 }
 
 /// Groups with a pace of their own.
@@ -184,8 +229,9 @@ impl core::fmt::Display for HintError {
             Self::TwoLifetimes { group, lines } => twice(f, *lines, group, "has two lifetimes"),
             Self::Pace { line, pace } => write!(
                 f,
-                "line {line}: `{pace}` is no pace; write `slowest`, or `bounded` and a time from 1s to \
-                 24h, as in `bounded 10s`"
+                "line {line}: `{pace}` is no pace; write `slowest`, `uncontrolled`, or `bounded` and a \
+                 time from 1s to 24h, as in `bounded 10s`, with or without the packets that each sender \
+                 may send in a second all the same, as in `bounded 10s min 2000/s`"
             ),
             Self::TwoPaces { group, lines } => twice(f, *lines, group, "has two paces"),
             Self::TogetherAndApart {
@@ -457,15 +503,7 @@ impl Reader {
     }
 
     fn pace(&mut self, line: usize, pace: &[&str], groups: &[&str]) -> Result<(), HintError> {
-        let known = match *pace {
-            ["slowest"] => Some(GroupPace::Slowest),
-            ["bounded", time] => {
-                let time = span(time).filter(|time| *time >= PATIENCE_MIN);
-                time.map(GroupPace::Bounded)
-            }
-            _ => None,
-        };
-        let Some(known) = known else {
+        let Some(known) = pace_of(pace) else {
             let pace = pace.join(" ");
             return Err(HintError::Pace { line, pace });
         };
@@ -575,6 +613,24 @@ const PATIENCE_MIN: Duration = Duration::from_secs(1);
 /// Longest lifetime of messages, and longest time for which a slow receiver is followed.
 const LIFETIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
+/// A pace, in the words of a hint.
+fn pace_of(words: &[&str]) -> Option<GroupPace> {
+    let patience = |text| span(text).filter(|time| *time >= PATIENCE_MIN);
+    match *words {
+        ["slowest"] => Some(GroupPace::Slowest),
+        ["uncontrolled"] => Some(GroupPace::Uncontrolled),
+        ["bounded", time] => patience(time).map(GroupPace::Bounded),
+        ["bounded", time, "min", rate] => {
+            let rate = rate.strip_suffix("/s")?.parse().ok();
+            Some(GroupPace::AtLeast {
+                time: patience(time)?,
+                packets_per_second: rate.filter(|rate| (1..u32::MAX).contains(rate))?,
+            })
+        }
+        _ => None,
+    }
+}
+
 /// A time in whole milliseconds, with its unit.
 fn span(text: &str) -> Option<Duration> {
     let unit = text.find(|character: char| !character.is_ascii_digit())?;
@@ -653,6 +709,27 @@ mod tests {
     }
 
     #[test]
+    fn paces_are_read_as_they_are_written() {
+        for text in [
+            "slowest",
+            "bounded 1500ms",
+            "bounded 10000ms min 2000/s",
+            "uncontrolled",
+        ] {
+            let hints = Hints::parse(&format!("pace {text}: a"), &Letters).unwrap();
+            assert_eq!(hints.paces()[0].pace.to_string(), text);
+        }
+        let minima = [
+            (GroupPace::Slowest, 0),
+            (GroupPace::Bounded(PATIENCE_MIN), 0),
+            (GroupPace::Uncontrolled, u32::MAX),
+        ];
+        for (pace, minimum) in minima {
+            assert_eq!(pace.minimum_packets(), minimum, "{pace}");
+        }
+    }
+
+    #[test]
     fn contradictions_are_named_with_their_lines() {
         for (text, says) in [
             ("near: n1", "line 1: `near: n1` is no hint"),
@@ -672,6 +749,18 @@ mod tests {
             ("pace fast: g1", "line 1: `fast` is no pace"),
             ("pace bounded: g1", "line 1: `bounded` is no pace"),
             ("pace bounded 10ms: g1", "line 1: `bounded 10ms` is no pace"),
+            (
+                "pace bounded 10s min 0/s: g1",
+                "line 1: `bounded 10s min 0/s` is no pace",
+            ),
+            (
+                "pace bounded 10s min 200: g1",
+                "line 1: `bounded 10s min 200` is no pace",
+            ),
+            (
+                "pace uncontrolled 10s: g1",
+                "line 1: `uncontrolled 10s` is no pace",
+            ),
             (
                 "pace slowest: g1\npace bounded 5s: g1",
                 "lines 1 and 2: g1 has two paces",

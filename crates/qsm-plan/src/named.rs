@@ -89,6 +89,11 @@ impl<T: Copy> ByName<T> {
         self.exact.is_empty() && self.by_start.is_empty()
     }
 
+    fn any(&self, is: impl Fn(T) -> bool) -> bool {
+        let mut all = self.exact.values().chain(self.by_start.values());
+        all.any(|value| is(*value))
+    }
+
     /// A line that names the group itself goes before those that name the beginning of its name, of
     /// which the longest one counts.
     fn of(&self, group: &str) -> Option<T> {
@@ -173,13 +178,9 @@ impl HintList {
         pace: GroupPace,
         groups: impl IntoIterator<Item = N>,
     ) -> Self {
-        let pace = match pace {
-            GroupPace::Slowest => vec!["slowest".to_owned()],
-            GroupPace::Bounded(time) => {
-                vec!["bounded".to_owned(), format!("{}ms", time.as_millis())]
-            }
-        };
-        let head = core::iter::once("pace".to_owned()).chain(pace);
+        let pace = pace.to_string();
+        let words = pace.split(' ').map(str::to_owned);
+        let head = core::iter::once("pace".to_owned()).chain(words);
         self.with(head, groups)
     }
 
@@ -301,6 +302,12 @@ impl ServiceHints {
     #[must_use]
     pub fn places(&self) -> bool {
         !self.nodes.is_empty() || !self.pins.is_empty()
+    }
+
+    /// True if senders to some groups are not held below a rate of their own.
+    #[must_use]
+    pub fn has_minima(&self) -> bool {
+        self.paces.any(|pace| pace.minimum_packets() > 0)
     }
 
     /// True if there is no hint.
@@ -542,6 +549,18 @@ mod tests {
             [Some(GroupPace::Slowest), Some(soon), Some(soon), None]
         );
         assert!(hints.has_paces() && !hints.has_lifetimes() && !hints.places());
+        assert!(!hints.has_minima());
+        let quick = GroupPace::AtLeast {
+            time: Duration::from_secs(10),
+            packets_per_second: 2000,
+        };
+        let hints = HintList::new()
+            .pace(quick, ["prices/*"])
+            .pace(GroupPace::Uncontrolled, ["ticks"]);
+        let hints = hints.finish().unwrap();
+        let paces = ["prices/eur", "ticks"].map(|name| hints.pace(name));
+        assert_eq!(paces, [Some(quick), Some(GroupPace::Uncontrolled)]);
+        assert!(hints.has_minima());
     }
 
     #[test]

@@ -105,6 +105,9 @@ pub struct SendingAccount {
     pub window_bytes: usize,
     /// Packets per second that it may send; `u32::MAX`: as many as it likes.
     pub rate: u32,
+    /// Packets per second below which no receiver holds it (R-RATE-10); 0: receivers hold it, `u32::MAX`:
+    /// none does.
+    pub minimum_rate: u32,
 }
 
 /// The stream of another node in a region.
@@ -152,7 +155,9 @@ impl RegionAccount {
             leader: leader.map(|member| member.origin),
             member: region.member(),
             members: members.collect(),
-            sending: region.own_stream().map(SendingAccount::new),
+            sending: region
+                .own_stream()
+                .map(|stream| SendingAccount::new(stream, region.minimum_rate())),
             receiving: region
                 .streams()
                 .map(|stream| {
@@ -192,7 +197,7 @@ impl RegionAccount {
 }
 
 impl SendingAccount {
-    fn new(stream: &SendStream) -> Self {
+    fn new(stream: &SendStream, minimum_rate: u32) -> Self {
         Self {
             packets: stream.highest(),
             stable_upto: stream.stable_upto(),
@@ -200,6 +205,7 @@ impl SendingAccount {
             in_flight_bytes: stream.in_flight_bytes(),
             window_bytes: stream.window_bytes(),
             rate: stream.rate(),
+            minimum_rate,
         }
     }
 }

@@ -36,6 +36,7 @@
 
 mod assemble;
 mod feedback;
+mod minimum;
 mod past;
 mod pool;
 pub mod rate;
@@ -58,6 +59,7 @@ pub use self::pool::{BLOCK_BYTES, BlockPool};
 pub use self::retained::FreedMessage;
 pub use self::transmit::Train;
 
+use self::minimum::MinimumRate;
 use self::rate::{Pacer, RateConfig};
 use self::status::Alarms;
 use self::store::SendBuffer;
@@ -215,7 +217,7 @@ qsm_metrics::metrics! {
 struct Marks {
     /// Highest packet handed out for sending.
     highest: u64,
-    /// All cachers have their part up to here.
+    /// All cachers have their part up to here, or nobody is waited for.
     cached: u64,
     /// Everybody has received this packet or a later one; not below what is stable.
     arrived: u64,
@@ -235,7 +237,7 @@ struct PressureRelief {
 #[derive(Debug, Clone, Copy, Default)]
 struct PaddingRun {
     /// Length of the packets of the present run; 0 when all packets have been sent.
-    bytes: usize,
+    bytes: u32,
     /// The last packet was too short to be padded: the next such one sets a new length. A single
     /// one only ends its train.
     short: bool,
@@ -243,11 +245,15 @@ struct PaddingRun {
 
 impl PaddingRun {
     fn closed(&mut self, length: usize) {
-        let short = length < self.bytes;
+        let short = length < self.bytes();
         if !short || self.short {
-            self.bytes = length;
+            self.bytes = u32::try_from(length).unwrap_or(u32::MAX);
         }
         self.short = short;
+    }
+
+    fn bytes(&self) -> usize {
+        usize::try_from(self.bytes).unwrap_or(usize::MAX)
     }
 }
 
@@ -282,6 +288,8 @@ pub struct SendStream {
     closed_bytes: usize,
     run: PaddingRun,
     pacer: Pacer,
+    /// What may leave whatever receivers have room for (R-RATE-10).
+    minimum: Option<Box<MinimumRate>>,
     alarms: Alarms,
     counters: SendCounters,
     /// Sendings of packets that are not stable yet; none before the first.
@@ -298,6 +306,7 @@ impl SendStream {
     pub fn new(config: SendConfig, header: Header, id: StreamId, view: ViewNumber) -> Self {
         Self {
             pacer: Pacer::new(config.rate),
+            minimum: None,
             config,
             header,
             channel: id.channel,
@@ -358,7 +367,7 @@ impl SendStream {
     /// All live members of the newest view have everything up to here; `away`: there are others.
     pub fn confirm_retained(&mut self, pool: &mut BlockPool, stable_upto: u64, away: bool) {
         self.confirms &= stable_upto + 1 < self.opening().start;
-        match self.confirms {
+        match self.confirms || self.is_passing() {
             _ if away || !self.retains() => {}
             true => self.store.forget_retained(stable_upto, pool),
             false => self.store.end_retaining(pool),
@@ -472,12 +481,6 @@ impl SendStream {
         self.marks.cached
     }
 
-    /// Everybody has everything up to here.
-    #[must_use]
-    pub fn stable_upto(&self) -> u64 {
-        self.store.trail()
-    }
-
     /// Bytes of packets that wait to be sent, the open one included.
     #[must_use]
     pub fn unsent_bytes(&self) -> usize {
@@ -502,16 +505,16 @@ impl SendStream {
         self.in_flight_bytes + self.unsent_bytes()
     }
 
-    /// Bytes sent that not everybody is known to have.
+    /// Bytes sent that not everybody is known to have, without what is passed over.
     #[must_use]
     pub fn in_flight_bytes(&self) -> usize {
         self.in_flight_bytes - self.relief.bytes
     }
 
-    /// Packets sent that not everybody is known to have.
+    /// Packets sent that not everybody is known to have, without those that are passed over.
     #[must_use]
     pub fn in_flight_packets(&self) -> u64 {
-        self.marks.highest - self.stable_upto() - self.relief.packets
+        self.marks.highest - self.passed_upto() - self.relief.packets
     }
 
     /// Bytes that may be sent before anybody is known to have received them.
@@ -563,20 +566,23 @@ impl SendStream {
             arrived,
             ..
         } = self.marks;
-        let (stable, assembled) = (self.stable_upto(), self.store.assembled());
+        let (passed, assembled) = (self.passed_upto(), self.store.assembled());
         assert!(
-            stable <= cached && cached <= highest && highest <= assembled,
-            "stable {stable} <= cached {cached} <= highest {highest} <= assembled {assembled}"
+            self.stable_upto() <= passed
+                && passed <= cached
+                && cached <= highest
+                && highest <= assembled,
+            "passed {passed} <= cached {cached} <= highest {highest} <= assembled {assembled}"
         );
         assert!(
-            stable <= arrived && arrived <= highest,
-            "stable {stable} <= arrived {arrived} <= highest {highest}"
+            passed <= arrived && arrived <= highest,
+            "passed {passed} <= arrived {arrived} <= highest {highest}"
         );
         let sum = |from| -> usize { self.store.after(from).map(store::SentPacket::length).sum() };
         assert_eq!(self.closed_bytes, sum(highest), "unsent bytes");
         assert_eq!(
             self.in_flight_bytes,
-            sum(stable) - sum(highest),
+            sum(passed) - sum(highest),
             "bytes in flight"
         );
         assert_eq!(
@@ -585,7 +591,7 @@ impl SendStream {
             "bytes under way"
         );
         assert!(
-            self.relief.bytes <= self.in_flight_bytes && self.relief.packets <= highest - stable,
+            self.relief.bytes <= self.in_flight_bytes && self.relief.packets <= highest - passed,
             "{:?} of {} bytes in flight",
             self.relief,
             self.in_flight_bytes

@@ -74,6 +74,11 @@ qsm_metrics::metrics! {
         repairs_expired: counter(packets),
         /// Packets sent again by the sender's last-resort timeout.
         last_resort: counter(packets),
+        /// Packets sent although receivers had no room for them, because none of them holds senders below
+        /// the rate that the operator gives (R-RATE-10).
+        sent_beyond_window: counter(packets),
+        /// Packets that this node does not wait for any more although receivers lack them (R-RATE-10).
+        passed_over: counter(packets),
         /// Packets given up, because nobody has them any more.
         packets_lost: counter(packets),
         /// Of these, packets whose messages nobody could name: their sender is gone.

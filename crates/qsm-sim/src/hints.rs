@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use qsm_gms::{HintError, HintList, ServiceHints};
+use qsm_gms::{GroupPace, HintError, HintList, ServiceHints};
 
 use crate::mischief::Mischief;
 use crate::options::SimOptions;
@@ -59,7 +59,9 @@ impl SimOptions {
             list = list.lifetime(time, [GroupPlan::name(*group)]);
         }
         for (group, pace) in &self.paces {
-            list = list.pace(*pace, [GroupPlan::name(*group)]);
+            let held = self.mischief == Mischief::MinimumForgotten && pace.minimum_packets() > 0;
+            let pace = if held { GroupPace::Slowest } else { *pace };
+            list = list.pace(pace, [GroupPlan::name(*group)]);
         }
         for (at, hint) in self.hints.iter().enumerate() {
             list = match hint {

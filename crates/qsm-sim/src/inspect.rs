@@ -32,7 +32,11 @@ const LOSS_MAX_PPM: u32 = 10_000;
 impl World {
     /// Judges what every sender says of itself at this moment.
     pub(crate) fn inspect(&mut self) -> Result<(), Violation> {
-        if !self.checkers.armed || self.options.gone_after.is_zero() {
+        if !self.checkers.armed {
+            return Ok(());
+        }
+        self.judge_minimum()?;
+        if self.options.gone_after.is_zero() {
             return Ok(());
         }
         for host in 0..self.apps.len() {
@@ -148,7 +152,8 @@ impl World {
         else {
             return Ok(());
         };
-        if !self.checkers.armed || self.options.gone_after.is_zero() {
+        let loses = !self.options.gone_after.is_zero() || self.options.minimum_packets() > Some(0);
+        if !self.checkers.armed || !loses {
             return Ok(());
         }
         let streams = machine.all_regions();
@@ -234,6 +239,29 @@ impl World {
 }
 
 impl World {
+    /// Senders that no receiver may hold go on, unless they stand still or have too much to read.
+    fn judge_minimum(&mut self) -> Result<(), Violation> {
+        if self.options.minimum_packets().unwrap_or(0) == 0 {
+            return Ok(());
+        }
+        let now = self.engine.now();
+        for (host, app) in self.apps.iter().enumerate() {
+            let Some(sender) = app.origin else { continue };
+            let idle = self.engine.is_running(host) && !self.engine.is_behind(host);
+            let Some(machine) = self.engine.machine(host).filter(|_| idle) else {
+                self.checkers.minimum.forget(sender);
+                continue;
+            };
+            for region in machine.all_regions() {
+                if let Some(stream) = region.own_stream() {
+                    let minimum = &mut self.checkers.minimum;
+                    minimum.check(now, &self.options, region.id(), stream)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Where nothing but slow hosts goes wrong, one that alone is slow is away in the end.
     fn judge_slowness(&mut self) -> Result<(), Violation> {
         if !self.options.paces.is_empty() {

@@ -96,11 +96,13 @@ pub enum Mischief {
     LifetimeExtended,
     /// Services let nodes send four times as much again as the operator does.
     LimitRaised,
+    /// Services forget below which rate no receiver holds a sender.
+    MinimumForgotten,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 30] = [
+    pub const ALL: [(&'static str, Self); 31] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -131,6 +133,7 @@ impl Mischief {
         ("lifetime-halved", Self::LifetimeHalved),
         ("lifetime-extended", Self::LifetimeExtended),
         ("limit-raised", Self::LimitRaised),
+        ("minimum-forgotten", Self::MinimumForgotten),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.

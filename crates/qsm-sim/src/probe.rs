@@ -5,10 +5,11 @@
 //! arrive is the business of [`crate::run`].
 
 mod disturbance;
+mod measured;
 mod tokens;
 
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use qsm_proto::{
     Config, Endpoint, Instant, Limits, Pace, Random, Recovery, Seed, Stats, mix, nanoseconds,
 };
 use qsm_testnet::NetworkOptions;
-use qsm_wire::membership::{Member, Role};
+use qsm_wire::membership::{AwayReason, Member, Role};
 use qsm_wire::{ChannelId, GroupId, Incarnation, Origin, RegionId, ViewNumber};
 
 use crate::Mischief;
@@ -30,6 +31,7 @@ use crate::hosts::{self, PORT, node_id};
 use crate::machine::Machine;
 use crate::violation::Violation;
 pub use disturbance::Disturbance;
+pub use measured::{HostLoad, Measured};
 use tokens::TokenWatch;
 
 /// Task numbers.
@@ -66,6 +68,12 @@ pub struct ClusterOptions {
     pub costs: CostModel,
     /// The network.
     pub network: NetworkOptions,
+    /// Rate below which no receiver holds a sender, packets per second (R-RATE-10); 0: receivers hold it.
+    pub minimum_rate: u32,
+    /// Nodes that are away as slow from the start: nobody waits for them.
+    pub away: Vec<usize>,
+    /// Senders that make a message only so often; the others make one whenever there is room.
+    pub every: BTreeMap<usize, Duration>,
     /// What goes wrong.
     pub disturbances: Vec<Disturbance>,
     /// Time before the measurement.
@@ -74,101 +82,6 @@ pub struct ClusterOptions {
     pub duration: Duration,
     /// Time between two samples.
     pub sample: Duration,
-}
-
-/// What one host did, shares of time and means over the measurement.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct HostLoad {
-    /// Share of time busy.
-    pub cpu: f64,
-    /// Share of time in garbage collection.
-    pub collecting: f64,
-    /// Share of time moving bytes.
-    pub copying: f64,
-    /// Share of time making messages.
-    pub publishing: f64,
-    /// Live heap, MiB: mean of the samples.
-    pub heap_mib: f64,
-    /// Live heap, MiB: the largest sample.
-    pub heap_peak_mib: f64,
-    /// Lateness of timers, ms.
-    pub late_ms: f64,
-    /// The latest timer of each sampling interval, ms, on average.
-    pub late_max_ms: f64,
-    /// Share of the data packets that were dropped at arrival.
-    pub loss: f64,
-    /// Share that was dropped while the host ran, not while it stood still.
-    pub loss_awake: f64,
-}
-
-/// What a run has shown.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Measured {
-    /// Messages published per second, all senders together.
-    pub rate: f64,
-    /// The same, for each sampling interval.
-    pub rates: Vec<f64>,
-    /// Data packets sent per second, each sender, for each sampling interval.
-    pub sent: Vec<Vec<f64>>,
-    /// Share of the data packets that sockets dropped, all nodes, for each sampling interval.
-    pub losses: Vec<f64>,
-    /// Data packets sent per second, all senders together.
-    pub packets: f64,
-    /// Messages delivered per second and receiver.
-    pub delivered: f64,
-    /// Duration of a token round, ms: samples.
-    pub rounds_ms: Vec<f64>,
-    /// Rounds per second.
-    pub round_rate: f64,
-    /// From the end of one round to the end of the next at the first region's leader, ms.
-    pub round_gaps_ms: Vec<f64>,
-    /// From one receiver's passing the token on to the next one's, ms; only where one token visits
-    /// all nodes in turn.
-    pub hops_ms: Vec<f64>,
-    /// The same, to a sender's passing it on.
-    pub sender_hops_ms: Vec<f64>,
-    /// From one completed round to the next as the first sender hears of it, ms.
-    pub ack_gaps_ms: Vec<f64>,
-    /// From sending to the news that everybody has it, ms.
-    pub stable_ms: f64,
-    /// From sending to the news that the cachers have it, ms.
-    pub cached_ms: f64,
-    /// Packets in flight, that is sent and not acknowledged, at the first sender: samples.
-    pub pending: Vec<f64>,
-    /// From publishing to delivery, ms.
-    pub latency_ms: f64,
-    /// From finding a packet missing to having it, ms.
-    pub repair_ms: f64,
-    /// Missing packets per packet received.
-    pub missing: f64,
-    /// The first sender.
-    pub sender: HostLoad,
-    /// The others, on average.
-    pub receivers: HostLoad,
-    /// The node that is disturbed, or the last one that does not send.
-    pub watched: HostLoad,
-    /// What passed the first sender's network interface.
-    pub sender_packets: Capture,
-    /// What the first sender has counted.
-    pub sender_stats: BTreeMap<&'static str, f64>,
-    /// What all nodes have counted.
-    pub stats: BTreeMap<&'static str, f64>,
-    /// Inputs handled by all nodes.
-    pub inputs: u64,
-}
-
-impl Measured {
-    /// A counter of the first sender.
-    #[must_use]
-    pub fn at_sender(&self, name: &str) -> f64 {
-        self.sender_stats.get(name).copied().unwrap_or(0.0)
-    }
-
-    /// A counter summed over all nodes.
-    #[must_use]
-    pub fn total(&self, name: &str) -> f64 {
-        self.stats.get(name).copied().unwrap_or(0.0)
-    }
 }
 
 /// Runs a cluster and measures it.
@@ -199,6 +112,8 @@ struct Samples {
     stable: Mean,
     cached: Mean,
     latency: Mean,
+    /// The same at each receiver that nothing is wrong with, ms.
+    others_ms: Vec<f64>,
     /// For each host.
     hosts: Vec<HostSamples>,
 }
@@ -316,12 +231,16 @@ impl<'a> Cluster<'a> {
         let count = self.options.nodes;
         let view = |region: usize| {
             let members = (region * count / regions)..((region + 1) * count / regions);
+            let away = |node: &usize| self.options.away.contains(node);
+            // Who is away stands behind the others.
+            let live = members.clone().filter(|node| !away(node));
+            let members = live.chain(members.filter(&away));
             let members = members.map(|node| Member {
                 origin: self.origin(node),
                 address: address(node),
                 joined: ViewNumber(1),
                 left: None,
-                away: None,
+                away: away(&node).then_some(AwayReason::Slow),
             });
             let number = u32::try_from(region + 1).unwrap_or(u32::MAX);
             Arc::new(RegionView::new(
@@ -382,6 +301,7 @@ impl<'a> Cluster<'a> {
             };
             let views = mine.iter().map(|view| (view.clone(), names.clone()));
             endpoint.install(now, origin, &views.collect::<Vec<_>>(), out);
+            endpoint.install_minimum_rate(now, options.minimum_rate);
             if publishes {
                 let name = |group: &GroupId| format!("group-{}", group.0);
                 endpoint.enter(now, Role::Publisher, names.iter().map(name).collect());
@@ -473,6 +393,10 @@ impl<'a> Cluster<'a> {
             if host == self.options.senders[0] {
                 self.published.push(now);
             }
+            if let Some(every) = self.options.every.get(&host) {
+                self.engine.feed(host, false);
+                self.engine.schedule(now.after(*every), Task::Churn(host));
+            }
         } else {
             self.engine.feed(host, false);
             self.engine.schedule(now.after(PATIENCE), Task::Churn(host));
@@ -527,10 +451,14 @@ impl<'a> Cluster<'a> {
             let rows = self.engine.outputs().deliveries.rows().iter();
             let rows = rows.filter(|row| row.sender == sender && self.options.groups == 1);
             let numbers: Vec<u64> = rows.map(|row| row.number).collect();
+            let undisturbed = self.disturbed.iter().all(|(node, _)| *node != host);
             for number in numbers {
                 let at = usize::try_from(number).ok().and_then(|n| n.checked_sub(1));
                 if let Some(at) = at.and_then(|at| self.published.get(at)) {
-                    self.samples.latency.add(millis(now.since(*at)), 1);
+                    let latency = millis(now.since(*at));
+                    self.samples.latency.add(latency, 1);
+                    let other = undisturbed.then_some(latency);
+                    self.samples.others_ms.extend(other);
                 }
             }
         }
@@ -701,6 +629,7 @@ impl<'a> Cluster<'a> {
             .find(|host| !self.options.senders.contains(host));
         let watched = self.disturbed.first().map(|entry| entry.0).or(quiet);
         let hops = self.tokens.take();
+        let [others_delivered, others_p99_ms] = self.others(seconds);
         Measured {
             rate: of("messages_published") * weight / seconds,
             rates: self.samples.rates.clone(),
@@ -720,6 +649,8 @@ impl<'a> Cluster<'a> {
             cached_ms: self.samples.cached.value(),
             pending: self.samples.pending.clone(),
             latency_ms: self.samples.latency.value(),
+            others_delivered,
+            others_p99_ms,
             repair_ms: nanos as f64 / 1e6 / count.max(1) as f64,
             missing: of("gaps") / of("data_received").max(1.0),
             sender: loads[first],
@@ -737,6 +668,18 @@ impl<'a> Cluster<'a> {
             stats: total,
             inputs: self.engine.inputs(),
         }
+    }
+
+    /// Messages of the first sender in a second at each receiver that nothing is wrong with, and the time
+    /// that 99 of 100 took no longer than, ms.
+    fn others(&mut self, seconds: f64) -> [f64; 2] {
+        let disturbed: BTreeSet<usize> = self.disturbed.iter().map(|entry| entry.0).collect();
+        let others = self.options.nodes.saturating_sub(disturbed.len() + 1);
+        let mut took = core::mem::take(&mut self.samples.others_ms);
+        took.sort_unstable_by(f64::total_cmp);
+        let p99 = took.get(took.len() * 99 / 100).copied();
+        let delivered = took.len() as f64 / seconds / others.max(1) as f64;
+        [delivered, p99.unwrap_or(0.0)]
     }
 
     fn load(&self, host: usize, seconds: f64, before: &Snapshot, after: &Snapshot) -> HostLoad {

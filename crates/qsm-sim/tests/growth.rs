@@ -3,6 +3,7 @@
 //! control (S2 section 3.3; E04).
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use qsm_proto::{Config, Limits, Reason, Seed};
 use qsm_sim::NetworkOptions;
@@ -58,6 +59,9 @@ impl Row {
                 loss_ppm,
                 ..NetworkOptions::PERFECT
             },
+            minimum_rate: 0,
+            away: Vec::new(),
+            every: BTreeMap::new(),
             disturbances: Vec::new(),
             warmup: Duration::from_millis(200),
             duration: Duration::from_millis(500),

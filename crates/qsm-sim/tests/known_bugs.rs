@@ -4,6 +4,7 @@
 use core::time::Duration;
 use std::thread;
 
+use qsm_gms::GroupPace;
 use qsm_proto::{Pace, Recovery};
 use qsm_sim::{Fault, Flow, Mischief, NetworkOptions, SimOptions, SwarmOptions, draw, run};
 
@@ -31,6 +32,8 @@ const LIFETIMES: &[&str] = &["lifetime-halved", "lifetime-extended"];
 
 /// Bugs that show where more is lost than may be sent again at once: see [`limited`].
 const LIMITS: &[&str] = &["limit-raised"];
+/// Bugs that show where no receiver may hold a sender, and one is slow: see [`uncontrolled`].
+const MINIMA: &[&str] = &["minimum-forgotten"];
 
 /// A bug, the checkers that may notice it, and the number of seeds within which one of them does.
 const BUGS: &[(&str, &[&str], u64)] = &[
@@ -74,6 +77,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("lifetime-halved", &["expiry"], 5),
     ("lifetime-extended", &["expiry"], 5),
     ("limit-raised", &["repairs"], 5),
+    ("minimum-forgotten", &["minimum"], 5),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and
@@ -217,6 +221,17 @@ fn limited(options: SimOptions) -> SimOptions {
     }
 }
 
+/// That of a member that is slow, which nobody waits for and nobody sets aside.
+fn uncontrolled(options: SimOptions) -> SimOptions {
+    let mut run = slow(options);
+    run.slow_after = Duration::ZERO;
+    let groups = 0..run.groups.len();
+    run.paces = groups
+        .map(|group| (group, GroupPace::Uncontrolled))
+        .collect();
+    run
+}
+
 /// The first seed that fails with the bug and not without it, and what is said of it.
 fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| {
@@ -228,6 +243,7 @@ fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
             _ if OVERRUNS.contains(&name) => overrun(drawn),
             _ if LIFETIMES.contains(&name) => aged(drawn),
             _ if LIMITS.contains(&name) => limited(drawn),
+            _ if MINIMA.contains(&name) => uncontrolled(drawn),
             _ => drawn,
         };
         let sound = SimOptions {

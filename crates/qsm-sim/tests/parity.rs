@@ -1,6 +1,7 @@
 //! Parities instead of many different packets: what they save, and what they cost.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use qsm_proto::{Config, Limits, Seed};
 use qsm_sim::NetworkOptions;
@@ -35,6 +36,9 @@ fn cluster(nodes: usize, loss_ppm: u32, parity: bool) -> ClusterOptions {
             loss_ppm,
             ..NetworkOptions::PERFECT
         },
+        minimum_rate: 0,
+        away: Vec::new(),
+        every: BTreeMap::new(),
         disturbances: Vec::new(),
         warmup: Duration::from_millis(200),
         duration: Duration::from_millis(300),

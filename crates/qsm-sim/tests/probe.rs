@@ -1,6 +1,7 @@
 //! Clusters for measuring: what saturates, what the papers' rate control does, what tokens cost.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use qsm_proto::{Config, Limits, Seed};
 use qsm_sim::NetworkOptions;
@@ -28,6 +29,9 @@ fn cluster(config: &Config, nodes: usize) -> ClusterOptions {
             ..CostModel::default()
         },
         network: NetworkOptions::PERFECT,
+        minimum_rate: 0,
+        away: Vec::new(),
+        every: BTreeMap::new(),
         disturbances: Vec::new(),
         warmup: Duration::from_secs(2),
         duration: Duration::from_secs(5),

@@ -1,11 +1,11 @@
-//! Lists for those who are no nodes, and what nodes say of themselves and their regions, byte by byte;
-//! the rest is in `golden.rs`. `golden.txt` has the bytes of both.
+//! Lists for those who are no nodes, what nodes say of themselves and their regions, and the rate below
+//! which no sender is held, byte by byte; the rest is in `golden.rs`. `golden.txt` has the bytes of both.
 
 mod support;
 
 use qsm_wire::membership::{
     About, FromService, GroupAnswer, GroupDecision, GroupRate, GroupRates, GroupWay, NearRegion,
-    PlanLimits, QueryKind, Rates, RegionDecision, RegionHints, RegionKind, Strain, ToService,
+    PlanLimits, QueryKind, Rates, RegionDecision, RegionHints, RegionKind, Strain, ToService, Update,
 };
 use qsm_wire::{
     GroupId, Header, Hop, Incarnation, Kind, ListQuery, ListReply, NodeId, Origin, Packet, RegionId,
@@ -259,4 +259,20 @@ fn the_list_has_every_kind_and_every_message() {
     for message in listed("from-service") {
         assert!(FromService::decode(&message).is_ok(), "{message:02x?}");
     }
+}
+
+// Rule R-RATE-10.
+#[test]
+fn a_region_s_minimum_rate() {
+    let updates = vec![Update::MinimumRate {
+        region: RegionId(4),
+        packets_per_second: 2000,
+    }];
+    let message = FromService::Batch { number: 9, updates };
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    let fields = "02 0900000000000000 01000000 0b 04000000 d0070000";
+    assert_eq!(bytes, bytes_of(fields));
+    assert_listed("from-service", &bytes);
+    assert_eq!(FromService::decode(&bytes).as_ref(), Ok(&message));
 }

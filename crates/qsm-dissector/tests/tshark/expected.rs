@@ -740,12 +740,26 @@ fn of_update(sheet: &mut Sheet, update: &Update) {
             sheet.flag("whole", *whole);
             members.iter().for_each(|member| of_filter(sheet, member));
         }
+        terms => of_terms(sheet, terms),
+    }
+}
+
+fn of_terms(sheet: &mut Sheet, terms: &Update) {
+    match terms {
         Update::Lifetimes { region, groups } => {
             sheet.put("update", 10);
             sheet.put("region", region);
             groups.iter().for_each(|one| of_lifetime(sheet, *one));
         }
         Update::Repairs { limit } => of_repair_limit(sheet, *limit),
+        Update::MinimumRate {
+            region,
+            packets_per_second,
+        } => {
+            sheet.put("update", 12);
+            sheet.put("region", region);
+            sheet.put("minimum_rate", packets_per_second);
+        }
         other => panic!("{other:?} is compared nowhere"),
     }
 }

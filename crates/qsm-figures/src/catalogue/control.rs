@@ -344,7 +344,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 seen.value(3, 50.0, ANY..=1000.0),
             ]
         },
-        note: "Policy: the slowest; others are not implemented. Modern mode follows because the window follows the acknowledgements. The slow node has an empty socket when it becomes slow, and what the window allows, half a socket, fills it first: that takes {E60b.0@10m}, {E60b.0@25m} and {E60b.0@50m} ms at 10, 25 and 50 % of the capacity, the longer the less the node is slowed down. Times are averages over 50 ms. In seed-faithful mode the rate had not come near the capacity before (E60), so that half of it is no limit: no rule.",
+        note: "Policy: the slowest. Modern mode follows because the window follows the acknowledgements. The slow node has an empty socket when it becomes slow, and what the window allows, half a socket, fills it first: that takes {E60b.0@10m}, {E60b.0@25m} and {E60b.0@50m} ms at 10, 25 and 50 % of the capacity, the longer the less the node is slowed down. Times are averages over 50 ms. In seed-faithful mode the rate had not come near the capacity before (E60), so that half of it is no limit: no rule.",
     },
     Figure {
         id: "E60c",

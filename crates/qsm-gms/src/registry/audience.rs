@@ -126,14 +126,14 @@ impl Registry {
     /// Brings one node's knowledge of one region's groups up to date.
     fn check(&mut self, now: Instant, id: RegionId, node_id: NodeId, draft: &mut Draft) {
         let published = self.share_signature(id, node_id);
-        let lifetimes = draft.signatures.entry(id);
-        let lifetimes = *lifetimes.or_insert_with(|| self.lifetime_signature(id));
+        let terms = draft.signatures.entry(id);
+        let terms = *terms.or_insert_with(|| self.terms_signature(id));
         let (Some(region), Some(node)) = (self.regions.get_mut(id), self.nodes.get_mut(&node_id))
         else {
             return;
         };
         let known = region.audience.get(&node_id).copied().unwrap_or_default();
-        let groups = match need(id, node, region, known, lifetimes) {
+        let groups = match need(id, node, region, known, terms) {
             Need::Same => return,
             Need::Nothing if !region.audience.contains_key(&node_id) => return,
             Need::Nothing if !node.published || node.has_parted(id) => {
@@ -158,7 +158,7 @@ impl Registry {
             }
         };
         let list = list_signature(&self.key, region, &groups);
-        let list = Some(list ^ published ^ lifetimes);
+        let list = Some(list ^ published ^ terms);
         if known.list == list {
             return;
         }
@@ -175,8 +175,8 @@ impl Registry {
         if region.merged {
             draft.retold.insert((id, node_id));
         }
-        if lifetimes != 0 {
-            draft.mortal.insert((id, node_id));
+        if terms != 0 {
+            draft.on_terms.insert((id, node_id));
         }
         draft.updates_of(node_id).regions.push(Update::Region {
             region: id,
@@ -187,15 +187,9 @@ impl Registry {
     }
 }
 
-/// What a node that knows this, and the lifetimes of that signature, has to know.
-fn need(
-    id: RegionId,
-    node: &Node,
-    region: &Region,
-    known: Knowledge,
-    lifetimes: Signature,
-) -> Need {
-    let whole = Some(region.signature ^ lifetimes);
+/// What a node that knows this, and the terms of that signature, has to know.
+fn need(id: RegionId, node: &Node, region: &Region, known: Knowledge, terms: Signature) -> Need {
+    let whole = Some(region.signature ^ terms);
     if let Some(stay) = region.stays.get(&node.origin.node) {
         let own = stay.groups.iter().copied();
         let all: BTreeSet<GroupId> = own.chain(intersection(node, region)).collect();

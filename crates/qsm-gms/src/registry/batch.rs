@@ -48,7 +48,7 @@ impl Registry {
         let concerned = self.inform(now, &mut draft, &views);
         self.tell_sources(concerned, &mut draft);
         self.tell_filters(&mut draft);
-        self.tell_lifetimes(&mut draft);
+        self.tell_terms(&mut draft);
         self.tell_deaths(&mut draft);
         while let Some(Work::Settle { region, view }) = self.work.next(Stage::Messages) {
             if !self.holds_settled(now, region, view) {

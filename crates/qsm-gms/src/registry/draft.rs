@@ -27,8 +27,8 @@ pub(super) struct NodeUpdates {
     pub(super) dead: Vec<Update>,
     pub(super) settled: Vec<Update>,
     pub(super) filters: Vec<Update>,
-    pub(super) lifetimes: Vec<Update>,
     pub(super) repairs: Vec<Update>,
+    pub(super) terms: Vec<Update>,
 }
 
 /// The nodes that must know of a death: they stop waiting for the dead, and they will tell a
@@ -59,10 +59,10 @@ pub(super) struct Draft {
     pub(super) shares: BTreeSet<(RegionId, NodeId)>,
     /// Nodes that are told of a merged region's groups anew.
     pub(super) retold: BTreeSet<(RegionId, NodeId)>,
-    /// By region the signature of its lifetimes: its groups do not change any more in this batch.
+    /// By region the signature of its terms: its groups do not change any more in this batch.
     pub(super) signatures: BTreeMap<RegionId, Signature>,
-    /// Nodes that are told anew of a region with groups whose messages have a lifetime.
-    pub(super) mortal: BTreeSet<(RegionId, NodeId)>,
+    /// Nodes that are told anew of a region that has terms.
+    pub(super) on_terms: BTreeSet<(RegionId, NodeId)>,
     /// Lives that have ended, and whom that concerns.
     pub(super) deaths: BTreeMap<Origin, DeathAudience>,
     pub(super) updates: BTreeMap<NodeId, NodeUpdates>,
@@ -100,8 +100,8 @@ impl NodeUpdates {
             &self.dead,
             &self.settled,
             &self.filters,
-            &self.lifetimes,
             &self.repairs,
+            &self.terms,
         ];
         lists.into_iter().all(Vec::is_empty)
     }
@@ -118,8 +118,8 @@ impl NodeUpdates {
             self.dead,
             self.settled,
             self.filters,
-            self.lifetimes,
             self.repairs,
+            self.terms,
         ] {
             updates.append(&mut more);
         }

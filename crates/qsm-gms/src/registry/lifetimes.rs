@@ -1,8 +1,8 @@
-//! Lifetimes of messages, which hints give to groups by name (R-DATA-14): who is told of a region is
-//! told which of its groups have one.
+//! Terms of a region, which hints give to groups by name: who is told of a region is told which of its
+//! groups have messages with a lifetime (R-DATA-14), and below which rate no sender is held (R-RATE-10).
 
-use qsm_wire::RegionId;
 use qsm_wire::membership::{GroupLifetime, Update};
+use qsm_wire::{GroupId, RegionId};
 
 use super::Registry;
 use super::draft::Draft;
@@ -20,18 +20,27 @@ impl Registry {
         lifetimes.filter(|one| one.ms > 0).collect()
     }
 
-    /// Signature of what is told of the lifetimes of a region; 0: nothing.
-    pub(super) fn lifetime_signature(&self, id: RegionId) -> Signature {
+    /// Signature of the terms of a region; 0: nothing is told of them.
+    pub(super) fn terms_signature(&self, id: RegionId) -> Signature {
         let groups = self.lifetimes_of(id).into_iter();
-        self.key.set(groups.map(|one| one.group)).rotate_left(2)
+        let lifetimes = self.key.set(groups.map(|one| one.group)).rotate_left(2);
+        let minimum = Some(self.minimum_of(id)).filter(|rate| *rate > 0);
+        let minimum = minimum.into_iter().map(GroupId);
+        lifetimes ^ self.key.set(minimum).rotate_left(3)
     }
 
-    /// Tells of lifetimes whom is told of regions anew.
-    pub(super) fn tell_lifetimes(&self, draft: &mut Draft) {
-        for (region, told) in core::mem::take(&mut draft.mortal) {
-            let groups = self.lifetimes_of(region);
-            let update = Update::Lifetimes { region, groups };
-            draft.updates_of(told).lifetimes.push(update);
+    /// Tells of terms whom is told of regions anew.
+    pub(super) fn tell_terms(&self, draft: &mut Draft) {
+        for (region, told) in core::mem::take(&mut draft.on_terms) {
+            let groups = Some(self.lifetimes_of(region)).filter(|groups| !groups.is_empty());
+            let lifetimes = groups.map(|groups| Update::Lifetimes { region, groups });
+            let rate = Some(self.minimum_of(region)).filter(|rate| *rate > 0);
+            let minimum = rate.map(|packets_per_second| Update::MinimumRate {
+                region,
+                packets_per_second,
+            });
+            let terms = &mut draft.updates_of(told).terms;
+            terms.extend(lifetimes.into_iter().chain(minimum));
         }
     }
 }

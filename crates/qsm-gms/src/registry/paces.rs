@@ -1,9 +1,10 @@
-//! Paces that hints give to groups by name (R-RATE-8): for how long senders follow a slow receiver.
+//! Paces that hints give to groups by name (R-RATE-8): for how long senders follow a slow receiver, and
+//! below which rate none does.
 
 use core::time::Duration;
 
 use qsm_plan::GroupPace;
-use qsm_wire::NodeId;
+use qsm_wire::{NodeId, RegionId};
 
 use super::Registry;
 
@@ -18,9 +19,23 @@ impl Registry {
             let pace = self.groups.get(*group).and_then(|known| known.pace);
             pace.map_or(usual, |pace| match pace {
                 GroupPace::Slowest => Duration::MAX,
-                GroupPace::Bounded(time) => time,
+                GroupPace::Bounded(time) | GroupPace::AtLeast { time, .. } => time,
+                // It holds nobody.
+                GroupPace::Uncontrolled => usual,
             })
         });
         patience.max().unwrap_or(usual)
+    }
+
+    /// Packets per second below which no receiver of a region holds a sender: of the region's groups that
+    /// with the smallest rate decides. 0: receivers hold senders. Rule R-RATE-10.
+    pub(super) fn minimum_of(&self, id: RegionId) -> u32 {
+        let region = self.regions.get(id).filter(|_| self.hints.has_minima());
+        let groups = region.into_iter().flat_map(|region| region.groups.iter());
+        let minima = groups.map(|group| {
+            let pace = self.groups.get(*group).and_then(|known| known.pace);
+            pace.map_or(0, GroupPace::minimum_packets)
+        });
+        minima.min().unwrap_or(0)
     }
 }

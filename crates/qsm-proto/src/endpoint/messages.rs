@@ -135,7 +135,7 @@ impl Endpoint {
                     .take_filters(region, whole, members, &self.node);
             }
             Update::Repairs { limit } => self.node.limit_repairs(limit),
-            Update::Lifetimes { region, groups } => self.regions.take_lifetimes(region, &groups),
+            Update::Lifetimes { .. } | Update::MinimumRate { .. } => self.take_terms(update),
             Update::Second { address, second } => {
                 if self.membership.has_second() {
                     let event = Event::SecondAddress { address, second };
@@ -145,6 +145,19 @@ impl Endpoint {
             _ => return false,
         }
         true
+    }
+
+    /// Takes what the operator wants in a region.
+    fn take_terms(&mut self, update: Update) {
+        let now = self.node.now;
+        match update {
+            Update::Lifetimes { region, groups } => self.regions.take_lifetimes(region, &groups),
+            Update::MinimumRate {
+                region,
+                packets_per_second: rate,
+            } => self.regions.take_minimum_rate(now, region, rate),
+            _ => {}
+        }
     }
 
     /// Tells who asked; returns the number of the request.
@@ -185,6 +198,14 @@ impl Endpoint {
     pub fn install_publisher(&mut self, groups: impl IntoIterator<Item = GroupId>) {
         for group in groups {
             self.regions.routes.enter(group, true);
+        }
+    }
+
+    /// No receiver holds this node's streams below this rate, packets per second (R-RATE-10); after
+    /// [`Endpoint::install`], where no service says it. 0: receivers hold them.
+    pub fn install_minimum_rate(&mut self, now: Instant, packets_per_second: u32) {
+        for id in self.regions.table.ids() {
+            self.regions.take_minimum_rate(now, id, packets_per_second);
         }
     }
 

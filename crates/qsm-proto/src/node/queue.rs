@@ -36,8 +36,9 @@ const GROWTH_BYTES: u32 = 64 << 10;
 const GROWTH_SHARE: u32 = 16;
 /// Least credit that is left, bytes: what a sender may send before it has heard of anybody.
 const LEAST_BYTES: u32 = 64 << 10;
-/// And for each stream as many datagrams.
-const LEAST_DATAGRAMS: usize = 2;
+/// And for each stream as many datagrams: a window of fewer loses much by being one of whole packets. With
+/// two, ten senders reached 88 % of what one does.
+const LEAST_DATAGRAMS: usize = 8;
 /// So many times the target, and what stands is as much as what a round has under way: half of the
 /// credit can go, and the queue still does not run empty.
 const LONG: u32 = 8;

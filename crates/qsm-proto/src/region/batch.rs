@@ -15,6 +15,8 @@ pub(crate) struct BatchChanges {
     unfiltered: BTreeSet<RegionId>,
     /// Regions that have been told anew, without which groups have a lifetime.
     lasting: BTreeSet<RegionId>,
+    /// Regions that have been told anew, without a rate below which no sender is held.
+    held: BTreeSet<RegionId>,
 }
 
 impl BatchChanges {
@@ -28,11 +30,22 @@ impl BatchChanges {
         self.announced.remove(&region)
     }
 
-    /// A region is told anew: who does not receive what, and what has a lifetime, has to be told
-    /// again.
+    /// A region is told anew: who does not receive what, what has a lifetime, and below which rate no
+    /// sender is held, has to be told again.
     pub(crate) fn tell_anew(&mut self, region: RegionId) {
         self.unfiltered.insert(region);
         self.lasting.insert(region);
+        self.held.insert(region);
+    }
+
+    /// It is told below which rate no sender to a region is held.
+    pub(crate) fn note_minimum_rate(&mut self, region: RegionId) {
+        self.held.remove(&region);
+    }
+
+    /// The regions of which that has not been told again: senders are held.
+    pub(crate) fn take_held(&mut self) -> BTreeSet<RegionId> {
+        core::mem::take(&mut self.held)
     }
 
     /// It is told which groups of a region have a lifetime.

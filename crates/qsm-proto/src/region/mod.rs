@@ -96,6 +96,8 @@ pub struct Region {
     filters: Filters,
     /// Groups whose messages have a lifetime; `None`: none has.
     lifetimes: Option<Box<Lifetimes>>,
+    /// Packets per second below which no receiver holds a sender; 0: none (R-RATE-10).
+    minimum_rate: u32,
     /// The token plane; runs while this node is a member.
     ring: RegionRing,
     /// Streams of others.
@@ -163,6 +165,7 @@ impl Region {
             groups: Vec::new(),
             filters: Filters::default(),
             lifetimes: None,
+            minimum_rate: 0,
             streams: BTreeMap::new(),
             sender: None,
             sources: Vec::new(),
@@ -329,7 +332,7 @@ impl Region {
     ) -> (&mut SendStream, Option<&mut RegionRing>) {
         let member = self.history.me().is_some();
         let newest = self.history.newest();
-        let retains = self.others_away;
+        let (retains, minimum) = (self.others_away, self.minimum_rate);
         let stream = self.sender.get_or_insert_with(|| {
             let opening = Opening {
                 view: newest.number(),
@@ -339,14 +342,35 @@ impl Region {
                 highest: forgotten,
                 openings: vec![opening],
             };
-            resumed(node, newest.channel(), past, retains)
+            let mut stream = resumed(node, newest.channel(), past, retains);
+            stream.set_minimum(node.now, minimum);
+            stream
         });
         (stream, member.then_some(&mut self.ring))
     }
 
     /// Goes on with this node's stream where it ended.
     pub(crate) fn resume(&mut self, node: &NodeState, past: Past) {
-        self.sender = Some(resumed(node, self.channel(), past, self.others_away));
+        let mut stream = resumed(node, self.channel(), past, self.others_away);
+        stream.set_minimum(node.now, self.minimum_rate);
+        self.sender = Some(stream);
+    }
+
+    /// Takes the rate below which no receiver holds a sender, packets per second; 0: none. Rule R-RATE-10.
+    pub(crate) fn set_minimum_rate(&mut self, now: Instant, packets_per_second: u32) {
+        if self.minimum_rate == packets_per_second {
+            return;
+        }
+        self.minimum_rate = packets_per_second;
+        if let Some(sender) = &mut self.sender {
+            sender.set_minimum(now, packets_per_second);
+        }
+    }
+
+    /// The rate below which no receiver holds a sender, packets per second; 0: none.
+    #[must_use]
+    pub fn minimum_rate(&self) -> u32 {
+        self.minimum_rate
     }
 
     /// Takes which of its groups have a lifetime. Rule R-DATA-14.
@@ -423,7 +447,25 @@ impl Region {
 
     /// Takes the word that a member has given packets of this node up.
     pub(crate) fn note_question(&mut self, asker: Origin) {
+        self.note_let_go();
         self.served.note_question(asker);
+    }
+
+    /// Takes the word that a member is told that packets of this node are gone.
+    pub(crate) fn note_refusal(&mut self, asker: Origin) {
+        self.note_let_go();
+        self.served.note_refusal(asker);
+    }
+
+    /// Notes the messages that this node's stream has let go since that was looked at last.
+    fn note_let_go(&mut self) {
+        let Some(sender) = &mut self.sender else {
+            return;
+        };
+        let freed = sender.take_freed();
+        if !freed.is_empty() {
+            self.served.note_freed(&freed, sender);
+        }
     }
 
     /// Receivers found that are not known to have everything, and do not get it any more.
@@ -528,6 +570,9 @@ impl Region {
         if let Some(sender) = &self.sender {
             stats.data_sent += sender.counters().packets;
             stats.last_resort += sender.counters().last_resort;
+            let minimum = sender.minimum_counters();
+            stats.sent_beyond_window += minimum.beyond_window;
+            stats.passed_over += minimum.passed_over;
             stats.heartbeats_sent += sender.counters().heartbeats;
             stats.pending_messages += sender.pending_messages();
             stats.pending_bytes += sender.pending_bytes() as u64;

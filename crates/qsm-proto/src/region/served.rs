@@ -111,6 +111,11 @@ pub(super) struct Served {
     away: BTreeMap<Origin, AwayReceiver>,
     /// Members that were away and are live again.
     returned: BTreeMap<Origin, ReturnedReceiver>,
+    /// Messages of packets that were passed over and let go, though live members may lack them
+    /// (R-RATE-10). By the low 32 bits of their numbers.
+    let_go: UnconfirmedNumbers,
+    /// Live members that have given some of them up, with what was let go since they were named.
+    laggards: BTreeMap<Origin, UnconfirmedNumbers>,
     /// Found at the latest view, and not reported yet.
     unserved: Vec<Unserved>,
     /// Members that were leaving and are not in the latest view any more: they lack something if
@@ -133,6 +138,10 @@ impl Served {
 
     /// Looks at an acknowledgement that the stream has taken.
     pub(super) fn note_taken(&mut self, ack: &Ack, stream: &SendStream) {
+        if !self.let_go.is_empty() && stream.stable_upto() >= stream.overrun() {
+            self.let_go = UnconfirmedNumbers::default();
+            self.laggards.clear();
+        }
         if ack.view > stream.view() || self.returned.is_empty() {
             return;
         }
@@ -147,6 +156,13 @@ impl Served {
     /// Notes what is not kept any more for members that are, or were, away, or may be in a view that
     /// this node does not know yet.
     pub(super) fn note_freed(&mut self, freed: &[FreedMessage], stream: &SendStream) {
+        let passed = stream.stable_upto() + 1..=stream.passed_upto();
+        for one in freed.iter().filter(|one| passed.contains(&one.sequence)) {
+            let laggards = self.laggards.values_mut();
+            for numbers in laggards.chain([&mut self.let_go]) {
+                numbers.note(one.group, one.low.into());
+            }
+        }
         let returned = self.returned.values_mut().map(|returned| &mut returned.was);
         for away in self.away.values_mut().chain(returned) {
             let for_it = away.after + 1..=away.upto;
@@ -174,14 +190,35 @@ impl Served {
             Some(core::mem::take(&mut returned.was.freed))
         };
         let freed = freed.or_else(returned);
+        let freed = freed.or_else(|| self.take_let_go(asker));
         self.unserved
             .extend(freed.and_then(|freed| overrun(asker, freed)));
+    }
+
+    /// Messages that were let go since a live member was named last, which gives up what it lacks.
+    fn take_let_go(&mut self, asker: Origin) -> Option<UnconfirmedNumbers> {
+        if self.let_go.is_empty() {
+            return None;
+        }
+        let known = self.laggards.get_mut(&asker).map(core::mem::take);
+        let all = || {
+            self.laggards.insert(asker, UnconfirmedNumbers::default());
+            self.let_go.clone()
+        };
+        Some(known.unwrap_or_else(all))
+    }
+
+    /// Messages let go that a live member may lack.
+    fn lacked(&self, member: Origin) -> UnconfirmedNumbers {
+        let known = self.laggards.get(&member);
+        known.unwrap_or(&self.let_go).clone()
     }
 
     /// A member is told that what it asks for was let go. One that has given up some gives up that,
     /// too, and need not ask which messages those were.
     pub(super) fn note_refusal(&mut self, asker: Origin) {
-        if self.away.get(&asker).is_some_and(|away| away.gives_up) {
+        let gives_up = self.away.get(&asker).is_some_and(|away| away.gives_up);
+        if gives_up || self.laggards.contains_key(&asker) {
             self.note_question(asker);
         }
     }
@@ -209,6 +246,7 @@ impl Served {
         }
         let stays = |origin: &Origin| view.index_of(*origin).is_some();
         self.away.retain(|origin, _| stays(origin));
+        self.laggards.retain(|origin, _| stays(origin));
         self.returned.retain(|origin, _| stays(origin));
         if view.number() >= self.released_in {
             self.released = UnconfirmedNumbers::default();
@@ -256,6 +294,7 @@ impl Served {
             let last_before = |view| stream.and_then(|stream| stream.last_before(view));
             let joined = last_before(member.joined).unwrap_or(0);
             let upto = member.left.and_then(last_before).unwrap_or(u64::MAX);
+            let lacked = self.lacked(member.origin);
             let gone = || AwayReceiver {
                 joined: member.joined,
                 stable,
@@ -263,7 +302,11 @@ impl Served {
                 upto,
                 since: now,
                 firsts: BTreeMap::new(),
-                freed: between(&self.freed_before, joined, upto),
+                freed: {
+                    let mut freed = between(&self.freed_before, joined, upto);
+                    freed.extend(lacked.clone());
+                    freed
+                },
                 gives_up: false,
             };
             // Who goes away again before it has what it lacked still lacks it.
@@ -399,7 +442,8 @@ impl Served {
             let away = self.behind(member.origin, stable);
             let after = joined.max(away.map_or(stable, |away| away.stable));
             let mut released = self.released.clone();
-            released.extend(away.map(|away| away.freed.clone()).unwrap_or_default());
+            let freed = away.map(|away| away.freed.clone());
+            released.extend(freed.unwrap_or_else(|| self.lacked(member.origin)));
             let same = |one: &&mut Unserved| one.after == after && one.released == released;
             match all.iter_mut().find(same) {
                 Some(unserved) => unserved.receivers.push(member.origin),

@@ -17,7 +17,7 @@ use crate::send::{BlockPool, PastStreams};
 use crate::subscriptions::SubscriptionTable;
 use crate::unconfirmed::UnconfirmedNumbers;
 use crate::view::RegionView;
-use crate::{Deliver, Event, FullReaders, Limits, UnconfirmedCause, UnservedCause};
+use crate::{Deliver, Event, FullReaders, Instant, Limits, UnconfirmedCause, UnservedCause};
 
 /// All regions of a node, and what follows from them: where its messages go, what it delivers,
 /// and what it has left behind. Updates of the membership service take effect here.
@@ -161,6 +161,19 @@ impl RegionSet {
         }
     }
 
+    /// No receiver of a region holds its senders below this rate. Rule R-RATE-10.
+    pub(crate) fn take_minimum_rate(
+        &mut self,
+        now: Instant,
+        id: RegionId,
+        packets_per_second: u32,
+    ) {
+        self.batch.note_minimum_rate(id);
+        if let Some(region) = self.table.get_mut(id) {
+            region.set_minimum_rate(now, packets_per_second);
+        }
+    }
+
     /// Notes what members lack that have just gone away.
     fn note_away(&mut self, id: RegionId) {
         if let Some(region) = self.table.get_mut(id) {
@@ -209,7 +222,7 @@ impl RegionSet {
         membership: &Membership,
     ) {
         if let Some(region) = self.table.get_mut(id) {
-            region.served.note_refusal(asker);
+            region.note_refusal(asker);
         }
         self.report_unserved(id, node, membership);
     }
@@ -272,6 +285,11 @@ impl RegionSet {
         for id in self.batch.take_lasting() {
             if let Some(region) = self.table.get_mut(id) {
                 region.set_lifetimes(&[]);
+            }
+        }
+        for id in self.batch.take_held() {
+            if let Some(region) = self.table.get_mut(id) {
+                region.set_minimum_rate(node.now, 0);
             }
         }
         self.table.note_moving();

@@ -83,9 +83,10 @@ impl RegionCx<'_> {
             self.node.stats.acks_received += 1;
             let times = &mut self.node.times.stable;
             let view = region.history.newest();
-            if ack.view == view.number() && sender.is_sound(ack) {
+            let newest = ack.view == view.number() && sender.is_sound(ack);
+            let away = region.others_away || !region.served.knows(view);
+            if newest {
                 // First: what nobody lacks takes no room from what becomes stable now.
-                let away = region.others_away || !region.served.knows(view);
                 sender.confirm_retained(self.pool, ack.stable_upto, away);
             }
             let outcome = sender.handle_ack(self.node.now, self.pool, ack, times);
@@ -95,10 +96,11 @@ impl RegionCx<'_> {
             if outcome == AckOutcome::Applied && ack.view == view.number() {
                 sender.handle_marks(view, marks);
             }
-            let freed = sender.take_freed();
-            if !freed.is_empty() {
-                region.served.note_freed(&freed, sender);
+            if newest && region.minimum_rate > 0 {
+                // Nothing may be passed over any more.
+                sender.confirm_retained(self.pool, ack.stable_upto, away);
             }
+            region.note_let_go();
         }
     }
 
@@ -236,5 +238,8 @@ impl RegionCx<'_> {
             stream.release_retained(marks.stable_upto, &mut self.node.store);
         }
         stream.limit_retained(&mut self.node.store, retained);
+        if self.region.minimum_rate > 0 {
+            stream.limit_cached(&mut self.node.store, limits.receive_bytes / 2);
+        }
     }
 }

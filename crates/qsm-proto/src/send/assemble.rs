@@ -147,6 +147,9 @@ impl SendStream {
 
     /// Closes the open packet and opens the next one, in a new block if need be.
     fn next_packet(&mut self, now: Instant, pool: &mut BlockPool) -> Result<(), PushError> {
+        if self.minimum.is_some() {
+            self.pass_over(now, pool);
+        }
         let padding = self.padding_bytes();
         let capacity = self.config.packet_bytes;
         if self
@@ -174,8 +177,8 @@ impl SendStream {
 
     /// By how much the open packet is filled up if it is closed for want of room.
     fn padding_bytes(&self) -> usize {
-        let missing = self.run.bytes.saturating_sub(self.store.open_bytes());
-        if self.store.is_open() && missing <= self.run.bytes / PADDING_SHARE {
+        let missing = self.run.bytes().saturating_sub(self.store.open_bytes());
+        if self.store.is_open() && missing <= self.run.bytes() / PADDING_SHARE {
             missing
         } else {
             0

@@ -88,7 +88,7 @@ impl SendStream {
         let (Some(opening), false) = (opening, marks.is_empty()) else {
             return;
         };
-        let before = self.stable_upto().max(opening.start - 1);
+        let before = self.passed_upto().max(opening.start - 1);
         let sent = before + 1..=self.marks.highest;
         for (sequence, entry) in sent.zip(self.store.after(before)) {
             let mark = marks.get(view.caching_partition(sequence));
@@ -112,7 +112,7 @@ impl SendStream {
     }
 
     /// Nothing up to here waits in a receiver's buffer any more.
-    fn arrive(&mut self, upto: u64) {
+    pub(super) fn arrive(&mut self, upto: u64) {
         let new = upto.saturating_sub(self.marks.arrived);
         let entries = self.store.after(self.marks.arrived);
         let entries = entries.take(usize::try_from(new).unwrap_or(usize::MAX));
@@ -129,10 +129,11 @@ impl SendStream {
                 .progress(now, self.config.last_resort, outstanding);
         }
         self.arrive(stable);
-        if stable > self.stable_upto() {
+        if stable > self.passed_upto() {
             self.relief = PressureRelief::default();
         }
         self.in_flight_bytes -= self.store.release(stable, pool);
+        self.note_stable(stable);
         if self.stable_upto() == self.marks.highest {
             self.alarms.all_stable();
         }
@@ -190,6 +191,7 @@ impl SendStream {
             self.run = super::PaddingRun::default();
         }
         self.marks.highest = self.marks.highest.max(upto);
+        self.note_stable(upto);
         self.marks.cached = self.marks.cached.max(upto);
         self.marks.arrived = self.marks.arrived.max(upto);
         let outstanding = self.marks.cached < self.marks.highest;
@@ -208,6 +210,7 @@ impl SendStream {
         let all = self.store.assembled();
         self.sendings = None;
         self.marks.highest = all;
+        self.note_stable(all);
         self.marks.cached = all;
         self.marks.arrived = all;
         self.under_way_bytes = 0;

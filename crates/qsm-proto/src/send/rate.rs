@@ -147,6 +147,18 @@ impl Pacer {
         }
     }
 
+    /// Receivers name no rate below this, packets per second; `config`: the bounds without that.
+    pub(super) fn set_minimum(&mut self, now: Instant, config: RateConfig, packets: u32) {
+        self.config = RateConfig {
+            min: config.min.max(packets).min(config.max),
+            ..config
+        };
+        if packets > 0 {
+            let least = self.config.min.min(self.max());
+            self.set_target(now, self.target.max(least));
+        }
+    }
+
     /// The operator's bound, as far as copies leave it to new packets.
     fn max(&self) -> u32 {
         match self.config.max {

@@ -114,6 +114,11 @@ impl RetainedPackets {
         }));
     }
 
+    /// Messages freed for want of room since they were taken last.
+    pub(super) fn let_go(&self) -> usize {
+        self.freed.len()
+    }
+
     /// Takes what has been freed for want of room since it was taken last.
     pub(super) fn take_freed(&mut self) -> Vec<FreedMessage> {
         core::mem::take(&mut self.freed)

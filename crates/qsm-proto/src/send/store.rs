@@ -223,6 +223,12 @@ impl SendBuffer {
         retained.map_or(0, |retained| retained.overrun())
     }
 
+    /// Messages of these that have not been taken.
+    pub(super) fn let_go(&self) -> usize {
+        let retained = self.retained.as_ref();
+        retained.map_or(0, |retained| retained.let_go())
+    }
+
     /// Takes what was in them, as far as it has not been taken.
     pub(super) fn take_freed(&mut self) -> Vec<FreedMessage> {
         match &mut self.retained {

@@ -1,5 +1,6 @@
 //! From packets to trains.
 
+use super::minimum::MinimumRate;
 use super::{PaddingRun, SendStream, TRAIN_BYTES_MAX, TRAIN_PACKETS_MAX, wide};
 use crate::Instant;
 
@@ -27,6 +28,8 @@ struct TrainPlan {
     bytes_max: usize,
     /// One packet is allowed whatever the window says.
     free_first: bool,
+    /// The window allows none of it.
+    beyond_window: bool,
 }
 
 impl TrainPlan {
@@ -59,7 +62,7 @@ impl SendStream {
     /// The last packet, which still has room, leaves when nothing is before it and it has waited
     /// for the batch delay (R244); with none, at once.
     pub fn poll_train(&mut self, now: Instant) -> Option<Train<'_>> {
-        self.pacer.refill(now);
+        self.refill(now);
         let plan = self.plan(now);
         if plan.packets == 0 {
             if self.pacer.packets() > 0 {
@@ -76,6 +79,9 @@ impl SendStream {
             self.run = PaddingRun::default();
         }
         self.pacer.spend(now, plan.packets);
+        if let Some(minimum) = &mut self.minimum {
+            minimum.spend(plan.packets, plan.beyond_window);
+        }
         self.alarms.data_sent(now, self.config.last_resort);
         let sendings = self.sendings.get_or_insert_default();
         sendings.note(now, self.marks.highest);
@@ -98,21 +104,32 @@ impl SendStream {
 
     /// Whether [`SendStream::poll_train`] would return something now.
     pub fn can_send(&mut self, now: Instant) -> bool {
-        self.pacer.refill(now);
+        self.refill(now);
         self.plan(now).packets > 0
+    }
+
+    fn refill(&mut self, now: Instant) {
+        self.pacer.refill(now);
+        if let Some(minimum) = &mut self.minimum {
+            minimum.settle(now);
+        }
     }
 
     /// Whether packets wait for receivers: for room in the window, or for the rate that one of them
     /// has named.
     #[must_use]
     pub fn is_held(&self) -> bool {
+        let minimum = self.minimum.as_deref();
+        if minimum.is_some_and(MinimumRate::is_unlimited) {
+            return false;
+        }
         let unsent = self.store.after(self.marks.highest).next();
         let window = |length| length > self.window_left_bytes() || self.window_left_packets() == 0;
         unsent.is_some_and(|entry| window(entry.length()) || self.pacer.is_advised())
     }
 
     fn plan(&mut self, now: Instant) -> TrainPlan {
-        let mut plan = TrainPlan {
+        let window = TrainPlan {
             packets: 0,
             bytes: 0,
             segment_bytes: 0,
@@ -123,7 +140,23 @@ impl SendStream {
                 .min(self.window_left_packets()),
             bytes_max: self.window_left_bytes(),
             free_first: self.in_flight_bytes() == 0,
+            beyond_window: false,
         };
+        let plan = self.fill(now, window);
+        let Some(minimum) = self.minimum.as_deref().filter(|_| plan.packets == 0) else {
+            return plan;
+        };
+        let packets_max = self.pacer.packets().min(TRAIN_PACKETS_MAX);
+        let beyond = TrainPlan {
+            packets_max: packets_max.min(minimum.packets()),
+            bytes_max: usize::MAX,
+            beyond_window: true,
+            ..plan
+        };
+        self.fill(now, beyond)
+    }
+
+    fn fill(&mut self, now: Instant, mut plan: TrainPlan) -> TrainPlan {
         let mut block = None;
         for entry in self.store.after(self.marks.highest) {
             if *block.get_or_insert(entry.block) != entry.block || !plan.add(entry.length()) {
@@ -195,9 +228,11 @@ impl SendStream {
             (None, None) => return None,
         };
         let waits = length > self.window_left_bytes() || self.window_left_packets() == 0;
+        let timeout = self.pacer.next_timeout().max(ripe);
         if waits && self.in_flight_bytes() > 0 {
-            return None;
+            let minimum = self.minimum.as_deref()?.next_timeout()?;
+            return timeout.max(Some(minimum));
         }
-        self.pacer.next_timeout().max(ripe)
+        timeout
     }
 }

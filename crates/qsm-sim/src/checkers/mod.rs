@@ -21,6 +21,7 @@
 //! | [`deafness`] | multicast that does not arrive is named within three seconds, and no other | R-REACH-1, R-REACH-2 |
 //! | [`delays`] | a silent member delays nobody for long | R-VIEW-12 |
 //! | [`slowness`] | a member that alone is slow holds senders no longer than twice `slow_after` and 4 s | R-RATE-6 |
+//! | [`minimum`] | no receiver holds a sender below the rate that the operator gives | R-RATE-10, R206, R207 |
 //! | [`flush`] | what a sender takes for stable, live receivers have, and it keeps it for the others | R-VIEW-13, R-MEM-14 |
 //! | [`retention`] | a sender frees what members that are away lack only when it keeps as much as it may | R-VIEW-13 |
 //! | [`prompt`] | who wants messages in another way than in order gets each once, in time, or is told | R-DATA-12, R200, R201 |
@@ -48,6 +49,7 @@ pub(crate) mod liveness;
 pub(crate) mod loss;
 pub(crate) mod lost;
 pub(crate) mod memory;
+pub(crate) mod minimum;
 pub(crate) mod order;
 pub(crate) mod pauses;
 pub(crate) mod planes;
@@ -81,6 +83,7 @@ use self::flush::Flush;
 use self::history::History;
 use self::liveness::Liveness;
 use self::lost::LostNumbers;
+use self::minimum::Minimum;
 use self::prompt::Prompt;
 use self::rate::Rate;
 use self::repairs::Repairs;
@@ -113,6 +116,7 @@ pub(crate) struct Checkers {
     pub(crate) expiry: Expiry,
     pub(crate) flush: Flush,
     pub(crate) liveness: Liveness,
+    pub(crate) minimum: Minimum,
     pub(crate) prompt: Prompt,
     pub(crate) rate: Rate,
     pub(crate) repairs: Repairs,
@@ -139,6 +143,7 @@ impl Checkers {
             expiry: Expiry::default(),
             flush: Flush::default(),
             liveness: Liveness::default(),
+            minimum: Minimum::default(),
             prompt: Prompt::default(),
             rate: Rate::default(),
             repairs: Repairs::default(),

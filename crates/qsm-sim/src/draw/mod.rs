@@ -4,6 +4,7 @@ mod dice;
 mod divisions;
 mod faults;
 mod lifetimes;
+mod minima;
 mod paces;
 mod parities;
 mod prompt;
@@ -22,6 +23,7 @@ use self::dice::Dice;
 use self::divisions::add_hints;
 use self::faults::{add_filters, add_pauses, faults};
 use self::lifetimes::add_lifetimes;
+use self::minima::add_minima;
 use self::paces::add_paces;
 use self::parities::add_parities;
 use self::prompt::add_prompt;
@@ -114,10 +116,10 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
 fn add_choices(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
     let options = add_residue(slow_down(options, sizes), sizes);
     let options = add_prompt(add_common(add_merging(options, sizes), sizes));
-    add_paces(add_lifetimes(add_hints(
+    add_minima(add_paces(add_lifetimes(add_hints(
         add_parities(options),
         sizes.merging,
-    )))
+    ))))
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

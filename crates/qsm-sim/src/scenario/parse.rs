@@ -429,10 +429,23 @@ fn lifetime(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong
 
 fn pace(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
     let group = words.number("a group")?;
-    let slowest = words.choice("a pace", &[("slowest", true), ("bounded", false)])?;
-    let pace = match slowest {
-        true => GroupPace::Slowest,
-        false => GroupPace::Bounded(words.time("the patience")?),
+    let unbounded = [
+        ("slowest", Some(GroupPace::Slowest)),
+        ("uncontrolled", Some(GroupPace::Uncontrolled)),
+        ("bounded", None),
+    ];
+    let pace = match words.choice("a pace", &unbounded)? {
+        Some(pace) => pace,
+        None => {
+            let time = words.time("the patience")?;
+            match words.peek() {
+                Some("min") => GroupPace::AtLeast {
+                    time,
+                    packets_per_second: words.named("min")?,
+                },
+                _ => GroupPace::Bounded(time),
+            }
+        }
     };
     options.paces.insert(group, pace);
     let wrong = options.service_hints().err();

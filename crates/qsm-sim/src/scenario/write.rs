@@ -166,7 +166,12 @@ fn write_hints(options: &SimOptions, out: &mut String) -> fmt::Result {
     for (group, pace) in &options.paces {
         match pace {
             GroupPace::Slowest => writeln!(out, "pace {group} slowest")?,
+            GroupPace::Uncontrolled => writeln!(out, "pace {group} uncontrolled")?,
             GroupPace::Bounded(time) => writeln!(out, "pace {group} bounded {}", Time(*time))?,
+            GroupPace::AtLeast {
+                time,
+                packets_per_second: rate,
+            } => writeln!(out, "pace {group} bounded {} min {rate}", Time(*time))?,
         }
     }
     for hint in &options.hints {

@@ -112,6 +112,14 @@ pub enum Update {
         /// The groups, ascending.
         groups: Vec<GroupLifetime>,
     },
+    /// A rate below which no receiver of a region holds its senders (R-RATE-10). It replaces what was
+    /// said of the region before; a region that is told again without it has none.
+    MinimumRate {
+        /// The region.
+        region: RegionId,
+        /// Packets per second of each sender; 2³²-1: as many as it likes.
+        packets_per_second: u32,
+    },
 }
 
 /// Bounds of what a node sends again, in every interval of 10 ms. Of two that are given both hold.
@@ -170,4 +178,5 @@ message! { Update [3 => View] {
     9 => Filters { region, whole, members },
     10 => Lifetimes { region, groups },
     11 => Repairs { limit },
+    12 => MinimumRate { region, packets_per_second },
 } }

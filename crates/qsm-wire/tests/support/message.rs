@@ -229,8 +229,20 @@ fn region_report(dice: &mut Dice) -> RegionReport {
     }
 }
 
+fn step(dice: &mut Dice) -> ViewStep {
+    ViewStep {
+        region: RegionId(dice.u32()),
+        view: ViewNumber(dice.u32()),
+        base: ViewNumber(dice.u32()),
+        removed: dice.list(3, origin),
+        leaving: dice.list(3, origin),
+        changed: dice.list(3, member),
+        added: dice.list(3, member),
+    }
+}
+
 fn update(dice: &mut Dice) -> Update {
-    match dice.below(11) {
+    match dice.below(12) {
         0 => Update::Named {
             group: GroupId(dice.u32()),
             name: text(dice),
@@ -241,15 +253,7 @@ fn update(dice: &mut Dice) -> Update {
             address: address(dice),
             groups: dice.list(6, |dice| GroupId(dice.u32())),
         },
-        2 => Update::View(ViewStep {
-            region: RegionId(dice.u32()),
-            view: ViewNumber(dice.u32()),
-            base: ViewNumber(dice.u32()),
-            removed: dice.list(3, origin),
-            leaving: dice.list(3, origin),
-            changed: dice.list(3, member),
-            added: dice.list(3, member),
-        }),
+        2 => Update::View(step(dice)),
         3 => Update::Closed {
             region: RegionId(dice.u32()),
         },
@@ -293,6 +297,10 @@ fn update(dice: &mut Dice) -> Update {
         },
         9 => Update::Repairs {
             limit: repair_limit(dice),
+        },
+        10 => Update::MinimumRate {
+            region: RegionId(dice.u32()),
+            packets_per_second: dice.u32(),
         },
         _ => Update::Dead {
             origin: origin(dice),

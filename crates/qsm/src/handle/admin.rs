@@ -140,6 +140,7 @@ fn sending_state(account: &SendingAccount) -> SendingState {
         in_flight_bytes: account.in_flight_bytes,
         window_bytes: account.window_bytes,
         rate: (account.rate != u32::MAX).then_some(account.rate),
+        minimum_rate: account.minimum_rate,
     }
 }
 

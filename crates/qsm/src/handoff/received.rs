@@ -57,7 +57,8 @@ pub struct Lost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum LostCause {
-    /// Nobody has them any more: they were lost with a sender that died, or while this node was away.
+    /// Nobody has them any more: they were lost with a sender that died, while this node was away, or
+    /// because it lagged and its senders did not wait for it.
     #[default]
     Gone,
     /// They were sent while this node was excluded ([`Received::Excluded`]): then this comes before

@@ -154,10 +154,16 @@ fn sending_words(sending: &SendingState) -> String {
     let limit = sending
         .rate
         .map(|limit| format!("; at most {} packets/s", rate(limit.into())));
-    format!(
-        "sent {sent}: {acknowledged}{unsent}{}",
-        limit.unwrap_or_default()
-    )
+    let limit = limit.unwrap_or_default();
+    let minimum = match sending.minimum_rate {
+        0 => String::new(),
+        u32::MAX => "; no receiver holds it up".to_owned(),
+        least => format!(
+            "; no receiver holds it below {} packets/s",
+            rate(least.into())
+        ),
+    };
+    format!("sent {sent}: {acknowledged}{unsent}{limit}{minimum}")
 }
 
 fn state(member: &MemberState) -> String {
@@ -228,6 +234,7 @@ mod tests {
                 in_flight_bytes: 17_664,
                 window_bytes: 65_536,
                 rate: Some(9000),
+                minimum_rate: 2000,
             }),
             receiving: Vec::new(),
         }
@@ -275,7 +282,8 @@ the group has 1 region.
 
 region 17, view 4: multicast to 239.192.0.17:4484, 3 members in 1 partition, led by lamp
   sent 1,200 packets: of the last 12 it is not known that all live members have them (17.7 kB of a \
-window of 65.5 kB); 40 messages wait to be sent; at most 9.0 k packets/s
+window of 65.5 kB); 40 messages wait to be sent; at most 9.0 k packets/s; no receiver holds it below \
+2.0 k packets/s
   MEMBER  ADDRESS        STATE         REACHED
   lamp    10.0.0.2:4484  live          by multicast
   chair   10.0.0.3:4484  live          by copies: this node's multicast does not reach it

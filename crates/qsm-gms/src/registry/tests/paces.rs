@@ -24,3 +24,45 @@ fn the_most_patient_group_of_a_node_decides() {
     let registry = hinted_registry(1, "");
     assert_eq!(registry.patience_with(NodeId(9), usual), usual);
 }
+
+/// What a batch tells a node of the rate below which no sender is held.
+fn minima(batch: &Batch, node: u64) -> Vec<u32> {
+    let updates = updates(batch, node).iter();
+    let rates = updates.filter_map(|update| match update {
+        Update::MinimumRate {
+            packets_per_second, ..
+        } => Some(*packets_per_second),
+        _ => None,
+    });
+    rates.collect()
+}
+
+// Rule R-RATE-10.
+#[test]
+fn the_smallest_rate_of_a_region_s_groups_is_told_with_it() {
+    let hints = "pace bounded 5s min 300/s: g1\npace slowest: g9\n";
+    for (groups, expected) in [(&[1][..], vec![300]), (&[1, 2], vec![]), (&[9], vec![])] {
+        let mut registry = hinted_registry(1, hints);
+        for node in 1..=2 {
+            admit(&mut registry, node);
+            enter(&mut registry, node, groups.iter().copied());
+        }
+        let batch = registry.batch(NOW);
+        assert_eq!(minima(&batch, 1), expected, "{groups:?}");
+        assert_eq!(minima(&batch, 2), expected, "{groups:?}");
+        // What does not change is not told again.
+        admit(&mut registry, 3);
+        enter(&mut registry, 3, groups.iter().copied());
+        let batch = registry.batch(NOW);
+        let again = [1, 2, 3].map(|node| minima(&batch, node).len());
+        assert_eq!(again, [0, 0, expected.len()]);
+    }
+    // One that receives nothing else is waited for as any that no pace names.
+    let mut registry = hinted_registry(1, "pace uncontrolled: g1\n");
+    admit(&mut registry, 1);
+    enter(&mut registry, 1, [1]);
+    let batch = registry.batch(NOW);
+    assert_eq!(minima(&batch, 1), [u32::MAX]);
+    let usual = Duration::from_secs(10);
+    assert_eq!(registry.patience_with(NodeId(1), usual), usual);
+}

@@ -44,7 +44,7 @@ fn some_credit_is_always_left_and_for_each_stream() {
         streams: 50,
         ..NEEDS
     };
-    assert_eq!(after(1000, &[9], many), 50 * 2 * 1472);
+    assert_eq!(after(1000, &[9], many), 50 * 8 * 1472);
     let mut control = QueueControl::new(TARGET, 10_000);
     for number in 0..100 {
         control.note_wait(TARGET * 2);

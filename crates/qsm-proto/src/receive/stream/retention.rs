@@ -55,6 +55,16 @@ impl ReceiveStream {
         self.retained_from = Some(from.max(self.base));
     }
 
+    /// Frees the oldest packets that are delivered and cached here, whether everybody has them or not,
+    /// until the store holds no more than this: senders do not wait for who lacks them. Rule R-RATE-10.
+    pub fn limit_cached(&mut self, store: &mut PacketStore, limit_bytes: usize) {
+        let end = self.delivered.min(self.held_above());
+        while self.base < end && store.used_bytes() > limit_bytes {
+            self.purge_first(store);
+        }
+        self.retained_from = self.retained_from.map(|from| from.max(self.base));
+    }
+
     /// The packets from this one on that have been freed here, because everybody has them or
     /// nothing is kept any longer for members that are away.
     #[must_use]

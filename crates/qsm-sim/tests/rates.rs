@@ -1,0 +1,332 @@
+//! Senders and receivers that do not keep step, measured in virtual time: shares of several senders, a
+//! receiver that others must not suffer from, and queues at receivers that are slower than the network.
+//! The bars are those of the requirements (R205-R211, G16).
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use qsm_proto::{Config, Limits, Seed};
+use qsm_sim::NetworkOptions;
+use qsm_sim::cost::{CostModel, Order};
+use qsm_sim::probe::{ClusterOptions, Disturbance, Measured, measure};
+use qsm_wire::NodeId;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Packets that a receiver can take in a second if it has nothing else to do.
+const CAPACITY: f64 = 10_000.0;
+
+/// So many receivers of packets with 1000 bytes and behind them senders, which make ten times as many as
+/// a receiver can take. Sockets hold a tenth of a second. Nodes receive by kind, and make messages in turn.
+fn cluster(receivers: usize, senders: usize) -> ClusterOptions {
+    let config = Config::new(NodeId(0), ([127, 0, 0, 1], 1).into());
+    let socket_bytes = 1 << 20;
+    ClusterOptions {
+        seed: Seed(11),
+        nodes: receivers + senders,
+        regions: 1,
+        groups: 1,
+        senders: (receivers..receivers + senders).collect(),
+        message_bytes: 1000,
+        layout: config.layout,
+        recovery: config.recovery,
+        pace: config.pace,
+        limits: Limits::default(),
+        credit_bytes: socket_bytes,
+        costs: CostModel {
+            receive: Duration::from_secs_f64(1.0 / CAPACITY),
+            receive_control: Duration::from_micros(5),
+            send: Duration::from_micros(1),
+            send_control: Duration::from_micros(3),
+            publish: Duration::from_micros(1),
+            io_quantum: Duration::from_micros(200),
+            output_first: Duration::from_micros(100),
+            order: Order::ByKind,
+            told_of_drops: true,
+            ..CostModel::default()
+        },
+        network: NetworkOptions {
+            delay: Duration::from_micros(50),
+            receive_buffer_bytes: socket_bytes,
+            uplink_bits_per_second: 1_000_000_000,
+            ..NetworkOptions::PERFECT
+        },
+        minimum_rate: 0,
+        away: Vec::new(),
+        every: BTreeMap::new(),
+        disturbances: Vec::new(),
+        warmup: SECOND,
+        duration: SECOND,
+        sample: Duration::from_millis(10),
+    }
+}
+
+fn run(options: &ClusterOptions) -> Measured {
+    measure(options).unwrap()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// All senders' packets per second, for each hundredth of a second.
+fn all_sent(measured: &Measured) -> Vec<f64> {
+    let samples = measured.sent.first().map_or(0, Vec::len);
+    let sum = |at: usize| measured.sent.iter().map(|rates| rates[at]).sum();
+    (0..samples).map(sum).collect()
+}
+
+/// Hundredths of a second until five in a row have this rate on average.
+fn until(samples: &[f64], holds: impl Fn(f64) -> bool) -> usize {
+    let windows = samples.windows(5);
+    let found = windows.into_iter().position(|window| holds(mean(window)));
+    found.unwrap_or(usize::MAX)
+}
+
+/// Jain's index of fairness: 1 if all are equal.
+fn jain(shares: &[f64]) -> f64 {
+    let squares: Vec<f64> = shares.iter().map(|share| share * share).collect();
+    mean(shares).powi(2) / mean(&squares)
+}
+
+fn shares(measured: &Measured) -> Vec<f64> {
+    measured.sent.iter().map(|rates| mean(rates)).collect()
+}
+
+// Rule R-RATE-4.
+#[test]
+fn ten_senders_share_equally_what_one_alone_can_send() {
+    let alone = mean(&all_sent(&run(&cluster(10, 1))));
+    let ten = run(&cluster(10, 10));
+    let (index, total) = (jain(&shares(&ten)), mean(&all_sent(&ten)));
+    println!("alone {alone:.0}, ten {total:.0} packets/s, Jain {index:.4}");
+    assert!(alone > 0.95 * CAPACITY, "{alone}");
+    assert!(index >= 0.95, "{index}: {:?}", shares(&ten));
+    assert!(total >= 0.95 * alone, "{total} of {alone}");
+}
+
+/// Nine of ten senders send little. Credit is divided by streams and not by what they need, so the tenth
+/// has a window of a tenth; with round trips as short as here that is nearly enough.
+#[test]
+fn a_sender_beside_nine_that_send_little_has_nine_tenths_of_what_it_has_alone() {
+    let alone = mean(&all_sent(&run(&cluster(10, 1))));
+    let mut options = cluster(10, 10);
+    let little = Duration::from_millis(100);
+    options.every = (11..20).map(|sender| (sender, little)).collect();
+    let measured = run(&options);
+    let (greedy, total) = (shares(&measured)[0], mean(&all_sent(&measured)));
+    println!("alone {alone:.0}, beside nine {greedy:.0}, all {total:.0} packets/s");
+    assert!(total >= 0.9 * alone, "{total} of {alone}");
+}
+
+#[test]
+fn one_more_sender_has_its_share_within_half_a_second() {
+    for others in [1, 9] {
+        let mut options = cluster(10, others + 1);
+        options.disturbances = vec![Disturbance::Joins {
+            node: 10 + others,
+            from: SECOND,
+        }];
+        options.warmup = Duration::ZERO;
+        options.duration = 2 * SECOND;
+        let measured = run(&options);
+        let total = mean(&all_sent(&measured)[150..]);
+        let fair = total / (others + 1) as f64;
+        let took = until(&measured.sent[others][100..], |rate| rate >= 0.9 * fair);
+        let bursts = measured.losses[100..].chunks(10).map(mean);
+        let burst = bursts.fold(0.0, f64::max);
+        println!("beside {others}: {took} hundredths, fair {fair:.0}, worst loss {burst:.4}");
+        assert!(took <= 50, "{took} hundredths of a second beside {others}");
+        assert!(burst <= 0.005, "{burst} beside {others}");
+    }
+}
+
+/// One of ten receivers has only so many per cent of its capacity for two seconds.
+fn slowed(times: u32) -> Vec<f64> {
+    let mut options = cluster(10, 1);
+    options.disturbances = vec![Disturbance::Slow {
+        node: 5,
+        from: SECOND,
+        length: 2 * SECOND,
+        times,
+    }];
+    options.warmup = Duration::ZERO;
+    options.duration = 4 * SECOND;
+    all_sent(&run(&options))
+}
+
+// Rules R-RATE-4, R-RATE-8: of a group whose pace is that of the slowest.
+#[test]
+fn a_group_follows_its_slowest_receiver_within_a_second_and_is_back_within_one() {
+    for times in [2, 10] {
+        let sent = slowed(times);
+        let (before, capacity) = (mean(&sent[50..100]), CAPACITY / f64::from(times));
+        let settled = mean(&sent[200..300]);
+        let back = until(&sent[300..], |rate| rate >= 0.95 * before);
+        println!("1/{times}: {settled:.0} of {capacity:.0} packets/s, back in {back} hundredths");
+        assert!(
+            (0.9 * capacity..=1.1 * capacity).contains(&settled),
+            "{settled} of {capacity}"
+        );
+        assert!(back <= 100, "{back} hundredths of a second");
+    }
+}
+
+// Rule R-RATE-2.
+#[test]
+fn from_100_packets_a_second_to_all_that_receivers_take_it_is_half_a_second() {
+    let sent = slowed(100);
+    let (before, slow) = (mean(&sent[50..100]), mean(&sent[250..300]));
+    let took = until(&sent[300..], |rate| rate >= 0.95 * before);
+    println!("{slow:.0} packets/s, then {took} hundredths to {before:.0}");
+    assert!(slow <= 150.0, "{slow}");
+    assert!(took <= 50, "{took} hundredths of a second");
+}
+
+#[test]
+fn a_steady_rate_varies_by_a_twentieth_at_most() {
+    for receivers in [10, 100] {
+        let sent = all_sent(&run(&cluster(receivers, 1)));
+        let tenths: Vec<f64> = sent.chunks(10).map(mean).collect();
+        let average = mean(&tenths);
+        let squares: Vec<f64> = tenths.iter().map(|rate| (rate - average).powi(2)).collect();
+        let variation = mean(&squares).sqrt() / average;
+        println!("{receivers} receivers: {average:.0} packets/s, varies by {variation:.4}");
+        assert!(variation <= 0.05, "{variation} with {receivers}");
+    }
+}
+
+/// What is wrong with one of a hundred receivers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Wrong {
+    Nothing,
+    LosesHalf,
+    ReadsATenth,
+    Stands,
+}
+
+/// The policy towards it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Policy {
+    /// `bounded` with a rate below which nobody holds senders, which is theirs.
+    AtLeast,
+    /// `bounded`, once its time is over and the receiver is set aside.
+    SetAside,
+    Uncontrolled,
+}
+
+/// A sender of 4000 packets a second and a hundred receivers, that can take 10,000. One cannot.
+fn crowd(wrong: Wrong, policy: Policy) -> ClusterOptions {
+    const NODE: usize = 50;
+    const LOAD: u32 = 4000;
+    let mut options = cluster(100, 1);
+    options.every = [(100, SECOND / LOAD)].into();
+    options.minimum_rate = match policy {
+        Policy::AtLeast => LOAD,
+        Policy::SetAside => 0,
+        Policy::Uncontrolled => u32::MAX,
+    };
+    if policy == Policy::SetAside && wrong != Wrong::Nothing {
+        options.away = vec![NODE];
+    }
+    let disturbance = match wrong {
+        Wrong::Nothing => None,
+        Wrong::LosesHalf => Some(Disturbance::Deaf {
+            node: NODE,
+            every: Duration::from_millis(2),
+            length: Duration::from_millis(1),
+        }),
+        Wrong::ReadsATenth => Some(Disturbance::Slow {
+            node: NODE,
+            from: Duration::ZERO,
+            length: Duration::from_secs(100),
+            times: 10,
+        }),
+        Wrong::Stands => Some(Disturbance::Sleep {
+            node: NODE,
+            every: SECOND,
+            length: SECOND,
+        }),
+    };
+    options.disturbances = disturbance.into_iter().collect();
+    options.warmup = 2 * SECOND;
+    options.duration = SECOND;
+    options
+}
+
+/// Whom one of a hundred receivers must not slow down, whatever is wrong with it.
+fn others_go_on(policy: Policy) {
+    let sound = run(&crowd(Wrong::Nothing, policy));
+    for wrong in [Wrong::LosesHalf, Wrong::ReadsATenth, Wrong::Stands] {
+        let measured = run(&crowd(wrong, policy));
+        let rate = measured.others_delivered / sound.others_delivered;
+        let tail = measured.others_p99_ms / sound.others_p99_ms;
+        println!(
+            "{policy:?}, {wrong:?}: {:.0} messages/s ({rate:.3}), p99 {:.3} ms ({tail:.2})",
+            measured.others_delivered, measured.others_p99_ms
+        );
+        assert!(rate >= 0.95, "{policy:?}, {wrong:?}: {rate} of the rate");
+        assert!(tail <= 1.1, "{policy:?}, {wrong:?}: {tail} times the p99");
+    }
+}
+
+// Rule R-RATE-10.
+#[test]
+fn others_go_on_beside_one_of_a_hundred_at_their_minimum_rate() {
+    others_go_on(Policy::AtLeast);
+}
+
+// Rule R-RATE-6.
+#[test]
+fn others_go_on_beside_one_of_a_hundred_that_is_set_aside() {
+    others_go_on(Policy::SetAside);
+}
+
+// Rule R-RATE-10.
+#[test]
+fn others_go_on_beside_one_of_a_hundred_without_control() {
+    others_go_on(Policy::Uncontrolled);
+}
+
+/// What a queue at receivers' sockets costs.
+#[derive(Debug)]
+struct Queue {
+    /// From sending a packet to the news that all have it, ms.
+    stable_ms: f64,
+    /// From finding a packet missing to having it, ms.
+    repair_ms: f64,
+    /// Packets per second.
+    rate: f64,
+}
+
+/// Two receivers that are slower than their network, whose sender has more to send than they can read. One
+/// packet of a hundred is lost. Data waits; tokens and repairs come by sockets of their own, and go first.
+fn bottleneck(socket_bytes: usize, target: Duration) -> Queue {
+    let mut options = cluster(2, 1);
+    options.pace.queue_target = target;
+    options.network.loss_ppm = 10_000;
+    options.network.receive_buffer_bytes = socket_bytes;
+    options.credit_bytes = socket_bytes;
+    options.warmup = 2 * SECOND;
+    options.duration = 2 * SECOND;
+    let measured = run(&options);
+    Queue {
+        stable_ms: measured.stable_ms,
+        repair_ms: measured.repair_ms,
+        rate: mean(&all_sent(&measured)),
+    }
+}
+
+// Rule R-RATE-9.
+#[test]
+fn credit_that_follows_the_queue_makes_waits_short_where_hosts_are_slower_than_their_network() {
+    let target = cluster(2, 1).pace.queue_target;
+    for socket_bytes in [1 << 20, 4 << 20] {
+        let whole = bottleneck(socket_bytes, Duration::ZERO);
+        let held = bottleneck(socket_bytes, target);
+        println!("{socket_bytes} bytes of socket: all granted {whole:.2?}, held {held:.2?}");
+        assert!(held.stable_ms <= 0.25 * whole.stable_ms, "{held:?}");
+        // They overtake the queue in any case.
+        assert!(held.repair_ms <= 1.5, "{held:?}");
+        assert!(held.rate >= 0.97 * whole.rate, "{held:?}");
+    }
+}
