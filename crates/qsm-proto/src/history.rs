@@ -266,6 +266,15 @@ impl History {
         number < self.whole_from && (before(&self.given_up) || before(&self.starts))
     }
 
+    /// First view from which on this node receives this group here: that in which it joined, unless it
+    /// has it from a later one on. No view is as late where it has given the group up.
+    #[must_use]
+    pub fn begins(&self, group: GroupId) -> ViewNumber {
+        let given_up = self.given_up.get(&group).copied();
+        let later = given_up.max(self.starts.get(&group).copied());
+        later.max(self.joined).unwrap_or_default()
+    }
+
     /// This node receives these groups from these views on, and has joined before. What it has
     /// received so before is so still, also if another service does not know of it.
     pub fn add_starts(&mut self, starts: BTreeMap<GroupId, ViewNumber>) {
@@ -552,6 +561,8 @@ mod tests {
         history.add_starts(BTreeMap::from([(group, ViewNumber(4))]));
         assert_eq!(over(&history, group), [true, false, false]);
         assert_eq!(over(&history, other), [false; 3]);
+        let begins = |history: &History| [group, other].map(|group| history.begins(group).0);
+        assert_eq!(begins(&history), [4, 1]);
         // Given up and taken up again, by a later view than that which this node knows first.
         history.give_up(group);
         assert_eq!(over(&history, group), [true; 3]);
@@ -559,6 +570,7 @@ mod tests {
         history.push(view(6, &[(1, false), (2, false)]));
         history.take_up(|taken| taken == group);
         assert_eq!(over(&history, group), [true, true, false]);
+        assert_eq!(begins(&history), [5, 1]);
     }
 
     // Rule R-VIEW-9.

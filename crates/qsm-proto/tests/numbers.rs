@@ -9,7 +9,7 @@ use std::time::Duration;
 use cluster::{CHANNEL, Cluster, address, origin};
 use qsm_proto::Config;
 use qsm_proto::account::{MessageAccount, Standing};
-use qsm_wire::membership::Update;
+use qsm_wire::membership::{GroupStart, MemberFilter, Update};
 use qsm_wire::{
     GroupId, GroupNumbers, Header, Hop, Kind, Numbers, NumbersQuery, StreamId, ViewNumber, seal,
 };
@@ -120,6 +120,54 @@ fn what_is_lost_is_told_before_what_comes_after_it_however_late_the_answer_is() 
     let came = got.iter().position(|message| message.0 == GroupId(2));
     assert!(told.map(|loss| loss.3) <= came, "told too late");
     assert_eq!(got.packets, 0);
+}
+
+/// The next view, in which the member does not receive these groups, and others from these views on.
+fn share(cluster: &mut Cluster, unwanted: &[u32], since: &[(u32, u32)]) {
+    let since = since.iter().map(|(group, view)| GroupStart {
+        group: GroupId(*group),
+        view: ViewNumber(*view),
+    });
+    cluster.filters = vec![MemberFilter {
+        origin: origin(AWAY),
+        unwanted: unwanted.iter().copied().map(GroupId).collect(),
+        since: since.collect(),
+    }];
+    cluster.change_view();
+    cluster.run(SECOND / 20);
+}
+
+// Rules R-DATA-11, R-VIEW-16.
+#[test]
+fn of_groups_that_are_taken_up_later_what_was_sent_since_is_owed() {
+    let mut cluster = Cluster::with_groups(4, AWAY, &[SENDER], config);
+    publish(&mut cluster, 0, 100);
+    share(&mut cluster, &[2, 3], &[]);
+    publish(&mut cluster, 2, 5);
+    publish(&mut cluster, 3, 6);
+    // Views 3 and 4.
+    share(&mut cluster, &[3], &[(2, 3)]);
+    publish(&mut cluster, 3, 1);
+    share(&mut cluster, &[], &[(2, 3), (3, 4)]);
+    cluster.run(SECOND / 4);
+    cluster.paused.insert(AWAY);
+    cluster.away.insert(AWAY);
+    cluster.change_view();
+    for group in 1..4 {
+        publish(&mut cluster, group, group);
+    }
+    publish(&mut cluster, 0, 6_000);
+    cluster.settle(5 * SECOND);
+    cluster.paused.clear();
+    cluster.run(5 * SECOND);
+    assert!(cluster.away.is_empty(), "it is back");
+    let told = [1, 2, 3].map(|group| lost(&cluster, group));
+    assert_eq!(told, [[(1, 1)], [(6, 7)], [(8, 10)]]);
+    assert_first_group(&cluster, 6_100);
+    assert_eq!(cluster.got[&AWAY].packets, 0, "all are told by number");
+    publish(&mut cluster, 3, 1);
+    cluster.run(SECOND);
+    assert_eq!(delivered(&cluster, 3), [11]);
 }
 
 /// An answer that the sender has not given, up to that packet, for the third group.

@@ -77,6 +77,15 @@ impl SimOptions {
         list.finish()
     }
 
+    /// Tells whether hints have two hosts in different domains.
+    pub(crate) fn is_foreign(&self, one: usize, other: usize) -> bool {
+        let mut domains = self.hints.iter().filter_map(|hint| match hint {
+            Hint::Domain(hosts) => Some(hosts),
+            _ => None,
+        });
+        domains.any(|hosts| hosts.contains(&one) != hosts.contains(&other))
+    }
+
     /// Tells whether hints keep two hosts from sharing a region.
     pub(crate) fn divides(&self, one: usize, other: usize) -> bool {
         let hints = self.hints.iter();

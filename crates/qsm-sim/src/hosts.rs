@@ -112,6 +112,15 @@ impl SimOptions {
         (0..=self.nodes).filter(|host| self.host(*host).is_service())
     }
 
+    /// True if a process of a membership service ends before the run does.
+    pub(crate) fn has_service_deaths(&self) -> bool {
+        let ends = |fault: &Fault| match fault {
+            Fault::Crash { host } | Fault::Close { host } => self.host(*host).is_service(),
+            _ => false,
+        };
+        self.faults.iter().any(|(_, fault)| ends(fault))
+    }
+
     /// Address by which a host is known: 10.0.0.1 or `fd00::1` for host 0, and so on.
     pub(crate) fn address(&self, host: usize) -> SocketAddr {
         address(host, self.host(host).ipv6, 0)
@@ -163,7 +172,10 @@ impl SimOptions {
                 _ => self.slow_after,
             },
             plan_interval: self.plan_interval,
-            plan_unwanted_ppm: self.plan_unwanted_ppm,
+            plan_unwanted_ppm: match self.mischief {
+                Mischief::UnwantedIgnored if self.plan_unwanted_ppm > 0 => 1_000_000,
+                _ => self.plan_unwanted_ppm,
+            },
             plan_common: self.plan_common,
             hints: match self.mischief {
                 Mischief::HintsIgnored => ServiceHints::default(),
@@ -183,6 +195,11 @@ impl SimOptions {
             },
             ..ServiceConfig::new(node.node, node.address)
         };
+        if let Some(budget) = self.addresses
+            && self.mischief != Mischief::BudgetIgnored
+        {
+            config.plan.budget = budget;
+        }
         if self.source_specific {
             config.plan.base = source_specific(plan.ipv6);
         }

@@ -36,6 +36,7 @@ impl World {
             return Ok(());
         }
         self.judge_minimum()?;
+        self.judge_addresses()?;
         if self.options.gone_after.is_zero() {
             return Ok(());
         }

@@ -53,6 +53,7 @@ mod timeline;
 mod toy;
 mod trace;
 mod violation;
+mod way;
 mod workload;
 mod world;
 

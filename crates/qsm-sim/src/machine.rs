@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use qsm_gms::{Service, ServiceConfig, ServiceEvent};
+use qsm_gms::{Rows, Service, ServiceConfig, ServiceEvent};
 use qsm_metrics::Row;
 use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
@@ -227,9 +227,34 @@ impl Machine {
     }
 
     /// The regions in which the node knows receivers of the group.
-    fn regions_of(&self, group: GroupId) -> impl Iterator<Item = &Region> {
+    pub(crate) fn regions_of(&self, group: GroupId) -> impl Iterator<Item = &Region> {
         let regions = self.all_regions();
         regions.filter(move |region| region.groups().contains(&group))
+    }
+
+    /// Messages that the node's streams have taken, all together.
+    pub(crate) fn taken(&self) -> u64 {
+        let streams = self.all_regions().filter_map(Region::own_stream);
+        streams.map(|stream| stream.counters().messages).sum()
+    }
+
+    /// Regions in which the node receives the group.
+    pub(crate) fn received_in(&self, group: GroupId) -> usize {
+        let receives = |region: &&Region| {
+            let me = self.origin();
+            region.receiver() && me.is_some_and(|me| region.takes(me, group))
+        };
+        self.regions_of(group).filter(receives).count()
+    }
+
+    /// What a service that serves knows.
+    pub(crate) fn rows(&self) -> Option<Rows> {
+        match self {
+            Self::Service(service) => (service.term() > 0).then(|| service.rows()),
+            Self::Node(_) | Self::Observer(_) => None,
+            #[cfg(test)]
+            Self::Toy(_) => None,
+        }
     }
 
     /// The regions that this node receives messages of.

@@ -98,11 +98,15 @@ pub enum Mischief {
     LimitRaised,
     /// Services forget below which rate no receiver holds a sender.
     MinimumForgotten,
+    /// Services merge regions however many deliveries are unwanted then.
+    UnwantedIgnored,
+    /// Services give as many multicast addresses as they like.
+    BudgetIgnored,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 31] = [
+    pub const ALL: [(&'static str, Self); 33] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -134,6 +138,8 @@ impl Mischief {
         ("lifetime-extended", Self::LifetimeExtended),
         ("limit-raised", Self::LimitRaised),
         ("minimum-forgotten", Self::MinimumForgotten),
+        ("unwanted-ignored", Self::UnwantedIgnored),
+        ("budget-ignored", Self::BudgetIgnored),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.

@@ -28,6 +28,8 @@ pub struct SimOptions {
     pub hosts: BTreeMap<usize, HostPlan>,
     /// Services give regions source-specific addresses.
     pub source_specific: bool,
+    /// Multicast addresses that services give at once; `None`: as many as they do by default.
+    pub addresses: Option<usize>,
     /// Nodes multicast, and listen to multicast.
     pub multicast: bool,
     /// Patience of services with silent nodes.
@@ -106,6 +108,7 @@ impl SimOptions {
             nodes,
             hosts: BTreeMap::new(),
             source_specific: false,
+            addresses: None,
             multicast: true,
             patience: ServicePatience::default(),
             groups: vec![group],

@@ -449,11 +449,13 @@ impl Run {
         }
     }
 
-    /// What survivors do not agree about yet.
+    /// What survivors do not agree about yet, or plans have yet to keep.
     fn unsettled(&self) -> Option<Violation> {
         let checkers = &self.world.checkers;
         let survivors = checkers.armed.then(|| survivors::check(&checkers.history));
-        survivors.and_then(Result::err)
+        survivors
+            .and_then(Result::err)
+            .or_else(|| self.world.unkept())
     }
 
     fn restless(&self) -> Option<Reason> {
@@ -492,6 +494,7 @@ impl Run {
                 regions: world.checkers.agreement.regions(),
                 disturbances: world.disturbances,
             };
+            world.judge_filtered()?;
             let totals = world.totals();
             traffic::check(world.engine.traffic(), &network, &totals, course)?;
             if world.disturbances == 0 && world.options.recovery.fast {

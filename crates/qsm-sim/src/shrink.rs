@@ -39,6 +39,7 @@ const STEPS: &[Simplify] = &[
         })
     },
     |options| changed(options, |options| options.tells_rates = false),
+    |options| changed(options, |options| options.addresses = None),
     |options| changed(options, |options| options.pace = qsm_proto::Pace::default()),
     |options| {
         changed(options, |options| {

@@ -3,6 +3,7 @@
 
 mod expiry;
 mod names;
+mod plans;
 mod prompt;
 mod repairs;
 mod totals;
@@ -340,6 +341,7 @@ impl World {
         let mut payload = core::mem::take(&mut self.payload);
         content::fill(key, content::length(self.options.sizes, key), &mut payload);
         self.refresh_closed(host);
+        let way = self.way(host, id);
         let result = self.engine.drive(host, |machine, now, out| {
             machine.publish(now, id, &payload, out)
         });
@@ -350,6 +352,7 @@ impl World {
                     .history
                     .publish(origin, group, self.engine.now());
                 self.published += 1;
+                self.went(host, way)?;
                 true
             }
             Some(Ok(given)) => {

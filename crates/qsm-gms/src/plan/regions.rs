@@ -27,6 +27,8 @@ pub(crate) struct MemberStay {
     pub(crate) groups: Arc<[GroupId]>,
     /// Those that it has not received since it came, and the first view in which it does.
     pub(crate) since: BTreeMap<GroupId, ViewNumber>,
+    /// A former service gave it its share, and only others have said what that is so far.
+    pub(crate) assumed: bool,
 }
 
 /// Nodes with exactly the same groups (R015, R-VIEW-4), but for those that they have in private or

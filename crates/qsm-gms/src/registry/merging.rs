@@ -134,6 +134,7 @@ impl Registry {
             let stay = MemberStay {
                 groups,
                 since: BTreeMap::new(),
+                assumed: entry.unreported,
             };
             region.stays.insert(node, stay);
         }
@@ -343,9 +344,20 @@ impl Registry {
             let stay = MemberStay {
                 groups: Arc::clone(&share.groups),
                 since: BTreeMap::new(),
+                assumed: false,
             };
             entry.stays.insert(id, stay);
             draft.shares.insert((region, id));
+        }
+    }
+
+    /// A node's share of a merged region is what it says itself from now on.
+    pub(super) fn confirm_share(&mut self, id: NodeId) {
+        let node = self.nodes.get(&id).filter(|node| !node.unreported);
+        let home = node.and_then(|node| node.home);
+        let region = home.and_then(|home| self.regions.get_mut(home));
+        if let Some(stay) = region.and_then(|region| region.stays.get_mut(&id)) {
+            stay.assumed = false;
         }
     }
 
@@ -357,6 +369,11 @@ impl Registry {
         set: &GroupSet,
         draft: &mut Draft,
     ) {
+        // What it reports to have had with a former service it has had all the time.
+        let reported = self
+            .nodes
+            .get(&id)
+            .map(|node| node.groups_in(region).groups);
         let Some(entry) = self.regions.get_mut(region) else {
             return;
         };
@@ -367,7 +384,12 @@ impl Registry {
         if stay.groups == set.groups {
             return;
         }
-        stay.change(view, Arc::clone(&set.groups));
+        let had = reported.filter(|_| stay.assumed);
+        stay.change(
+            view,
+            Arc::clone(&set.groups),
+            had.as_deref().unwrap_or_default(),
+        );
         self.stats.shares_changed += 1;
         // In that view what is new begins, and what nobody wants any more may go.
         draft.change(region);
@@ -377,13 +399,14 @@ impl Registry {
 }
 
 impl MemberStay {
-    /// These groups are received from this view on, but for those that are already.
-    fn change(&mut self, view: ViewNumber, groups: Arc<[GroupId]>) {
+    /// These groups are received from this view on, but for those that are already, or that it `had`.
+    fn change(&mut self, view: ViewNumber, groups: Arc<[GroupId]>, had: &[GroupId]) {
         let has = |group: &GroupId| groups.binary_search(group).is_ok();
         self.since.retain(|group, _| has(group));
-        let fresh = groups
-            .iter()
-            .filter(|group| self.groups.binary_search(group).is_err());
+        let known = |group: &&GroupId| {
+            self.groups.binary_search(group).is_ok() || had.binary_search(group).is_ok()
+        };
+        let fresh = groups.iter().filter(|group| !known(group));
         self.since.extend(fresh.map(|group| (*group, view)));
         self.groups = groups;
     }

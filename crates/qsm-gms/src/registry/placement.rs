@@ -434,6 +434,7 @@ impl Registry {
 
     /// The rest of a node's pending change: roles, numbers, receipts.
     fn carry_out(&mut self, id: NodeId, draft: &mut Draft) {
+        self.confirm_share(id);
         let Some(node) = self.nodes.get_mut(&id) else {
             return;
         };

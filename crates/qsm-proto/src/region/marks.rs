@@ -1,9 +1,10 @@
 //! What the numbers of this node's messages stood at when receivers joined a region or left it
 //! (R-DATA-11): which messages each of them is owed.
 //!
-//! A receiver is owed what is sent from its view on, and until the view that it leaves with. So of
-//! each group the number at the beginning of such views is remembered, if messages have been sent
-//! since the last one. Groups that nothing has been sent to take no room.
+//! A receiver is owed what is sent from its view on, or from the later one in which it takes up a
+//! group, and until the view that it leaves with. So of each group the number at the beginning of
+//! views is remembered, if messages have been sent since the last one. Groups that nothing has been
+//! sent to take no room.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,8 @@ use crate::publication::Routes;
 use crate::table::GroupTable;
 use crate::view::RegionView;
 
-/// Numbers remembered in a region. Beyond that those are forgotten that no member needs, and if
-/// that is not enough, the older half of each group's.
+/// Numbers remembered in a region. Beyond that those are forgotten of views in which no member joined
+/// or left, and if that is not enough, the older half of each group's.
 const MARKS_MAX: usize = 65_536;
 
 /// Where the numbers of a region's groups stood at the beginning of views.
@@ -27,6 +28,8 @@ pub(super) struct NumberMarks {
     former_forgotten: bool,
     /// The newest view; `None` before the first.
     view: Option<ViewNumber>,
+    /// Of views up to this one only those are remembered in which members joined or left.
+    sparse_upto: Option<ViewNumber>,
     count: usize,
 }
 
@@ -61,6 +64,13 @@ impl GroupMarks {
         });
     }
 
+    /// Messages sent from this view on have this number and higher ones.
+    fn set(&mut self, from: ViewNumber, next: u64) {
+        if self.marks.last().is_none_or(|(_, last)| *last != next) {
+            self.marks.push((from, next));
+        }
+    }
+
     fn forget_half(&mut self) {
         let half = self.marks.len() / 2;
         self.forgotten |= half > 0;
@@ -73,11 +83,14 @@ impl NumberMarks {
     /// is owed to everybody from its next number on. If nothing was sent to it while it was out,
     /// only this node was not a publisher of it.
     pub(super) fn change_groups(&mut self, old: &[GroupId], new: &[GroupId], routes: &Routes) {
+        let from = self.next_view();
         for group in old.iter().filter(|group| new.binary_search(group).is_err()) {
             let next = routes.next_number(*group);
             match self.former.len() < MARKS_MAX {
                 true if next > 1 => {
                     self.former.insert(*group, next);
+                    // Members may take it up while this node has left it.
+                    self.set(*group, from, next);
                 }
                 false if next > 1 => self.former_forgotten = true,
                 _ => {}
@@ -96,28 +109,28 @@ impl NumberMarks {
 
     /// A view begins.
     pub(super) fn follow(&mut self, view: &RegionView, groups: &[GroupId], routes: &Routes) {
-        let from = self
-            .view
-            .map_or(ViewNumber(0), |last| ViewNumber(last.0 + 1));
+        let from = self.next_view();
         self.view = Some(view.number());
-        let mut members = view.members().iter();
-        let changes = |number: ViewNumber| number >= from;
-        if !members.any(|member| changes(member.joined) || member.left.is_some_and(changes)) {
-            return;
-        }
         for group in groups {
-            let next = routes.next_number(*group);
-            if next == 1 {
-                continue;
-            }
-            let marks = &mut self.groups.entry(*group).marks;
-            if marks.last().is_none_or(|(_, last)| *last != next) {
-                marks.push((from, next));
-                self.count += 1;
-            }
+            self.set(*group, from, routes.next_number(*group));
         }
         if self.count > MARKS_MAX {
             self.forget_old(view);
+        }
+    }
+
+    /// The first view that has not begun.
+    fn next_view(&self) -> ViewNumber {
+        self.view
+            .map_or(ViewNumber(0), |last| ViewNumber(last.0 + 1))
+    }
+
+    fn set(&mut self, group: GroupId, from: ViewNumber, next: u64) {
+        if next > 1 {
+            let marks = self.groups.entry(group);
+            let before = marks.marks.len();
+            marks.set(from, next);
+            self.count += marks.marks.len() - before;
         }
     }
 
@@ -142,7 +155,14 @@ impl NumberMarks {
             .map_or(Some(1), |marks| marks.at(view))
     }
 
+    /// The same for a view in which perhaps no member joined or left; `None`: forgotten.
+    pub(super) fn at_any(&self, group: GroupId, view: ViewNumber) -> Option<u64> {
+        let whole = self.sparse_upto.is_none_or(|upto| upto < view);
+        whole.then(|| self.at(group, view)).flatten()
+    }
+
     fn forget_old(&mut self, view: &RegionView) {
+        self.sparse_upto = self.view;
         let members = view.members().iter();
         let ends = members.flat_map(|member| [Some(member.joined), member.left]);
         let mut views: Vec<ViewNumber> = ends.flatten().collect();
@@ -221,8 +241,8 @@ mod tests {
         marks.follow(&view(6, &[(3, None), (4, None)]), &groups, &routes);
         publish(&mut routes, GROUP, 1);
         marks.follow(&view(7, &[(3, Some(7)), (4, None)]), &groups, &routes);
-        let expected = [1, 5, 5, 8].map(Some);
-        assert_eq!(at(&marks, [3, 4, 5, 7]), expected);
+        let expected = [1, 5, 5, 7, 8].map(Some);
+        assert_eq!(at(&marks, [3, 4, 5, 6, 7]), expected);
         assert_eq!(
             marks.at(GroupId(8), ViewNumber(3)),
             Some(1),
@@ -242,6 +262,11 @@ mod tests {
         marks.change_groups(&groups, &[], &routes);
         marks.change_groups(&[], &groups, &routes);
         assert_eq!(at(&marks, [2]), [Some(10)], "only this node was out");
+        assert_eq!(
+            at(&marks, [4]),
+            [Some(12)],
+            "it sent nothing while it was out"
+        );
         marks.change_groups(&groups, &[], &routes);
         publish(&mut routes, GROUP, 5);
         marks.change_groups(&[], &groups, &routes);
@@ -303,5 +328,7 @@ mod tests {
             assert!(marks.count <= MARKS_MAX);
         }
         assert_eq!(at(&marks, [200, 199, 3]), [Some(200), Some(199), None]);
+        let any = [200, 3].map(|view| marks.at_any(GROUP, ViewNumber(view)));
+        assert_eq!(any, [Some(200), None]);
     }
 }

@@ -37,17 +37,11 @@ impl RegionCx<'_> {
         let due: Vec<Origin> = due.map(|(sender, _)| *sender).collect();
         let joined = self.region.history.joined().unwrap_or_default();
         for sender in due {
-            let (stream, to) = (self.stream_id(sender), self.region.address_of(sender));
+            let to = self.region.address_of(sender);
             let asked = self.region.streams.get_mut(&sender);
-            let asked = asked.and_then(|stream| stream.ask_numbers(now, retry));
-            let Some(((position, from), to)) = asked.zip(to) else {
+            let asked = asked.and_then(|stream| stream.ask_numbers(now, retry, joined));
+            let Some((query, to)) = asked.zip(to) else {
                 continue;
-            };
-            let query = NumbersQuery {
-                stream,
-                joined,
-                position,
-                from,
             };
             self.node.stats.numbers_asked += 1;
             self.node
@@ -72,9 +66,7 @@ impl RegionCx<'_> {
             return false;
         }
         let region = &mut *self.region;
-        let stay = region.history.joined() == Some(query.joined);
-        let stream = region.streams.get_mut(&speaker);
-        let Some(stream) = stream.filter(|_| stay) else {
+        let Some(stream) = region.streams.get_mut(&speaker) else {
             return false;
         };
         let worth = match query.position < SEQUENCE_MAX {
@@ -128,6 +120,7 @@ impl Region {
         let end = asker.left.and_then(|left| stream.last_before(left));
         let position = stream.highest().min(end.unwrap_or(u64::MAX));
         let unsent = first_unsent(stream, routes);
+        let joins = asker.joined == query.joined;
         let mut answer = NumbersAnswer {
             query: NumbersQuery { position, ..*query },
             next: None,
@@ -139,7 +132,11 @@ impl Region {
                 Some(left) => self.marks.at(group, left).map(|number| number.min(sent)),
                 None => Some(sent),
             };
-            let begin = self.marks.at(group, query.joined);
+            let begin = match joins {
+                true => self.marks.at(group, query.joined),
+                // It has taken the group up later.
+                false => self.marks.at_any(group, query.joined),
+            };
             let named = match (begin, end) {
                 (Some(begin), Some(end)) if begin >= end => continue,
                 (begin, end) => GroupNumbers {

@@ -13,7 +13,7 @@ impl RegionCx<'_> {
             let Some(collected) = self.region.blocks.take_due(now) else {
                 return;
             };
-            self.answering().answer_collected(&collected);
+            self.answering().answer_collected(collected);
         }
     }
 

@@ -410,9 +410,11 @@ impl Answering<'_> {
 
     /// Answers members that have asked together for packets of a block: by parities to all, by packets, or by
     /// both.
-    pub(crate) fn answer_collected(&mut self, collected: &Collected) {
+    pub(crate) fn answer_collected(&mut self, mut collected: Collected) {
         self.forget_old_repairs();
-        if collected.parities > 0 && self.send_parities(collected) {
+        let expired = self.refuse_expired(&mut collected);
+        let collected = &collected;
+        if !expired && collected.parities > 0 && self.send_parities(collected) {
             let beside = collected.beside_parities();
             beside.for_each(|needed| self.send_needed(collected, needed));
         } else {
@@ -421,10 +423,36 @@ impl Answering<'_> {
         }
     }
 
+    /// Tells members of packets that have expired while they waited, and takes these out; `true`: there
+    /// were some. Rule R-DATA-14.
+    fn refuse_expired(&mut self, collected: &mut Collected) -> bool {
+        let (id, first) = (collected.stream, collected.first);
+        let stream = self.streams.get(&id.origin);
+        let Some(stream) = stream.filter(|_| self.lifetimes.is_some()) else {
+            return false;
+        };
+        let asked = collected.packets.iter();
+        let asked = asked.fold(0, |all, needed| all | needed.packets);
+        let expired = bits(asked).filter(|index| {
+            let packet = stream.packet(first + index, self.store);
+            packet.is_some_and(|packet| self.has_expired(id.origin, first + index, packet))
+        });
+        let expired = expired.fold(0, |all, index| all | 1_u32 << index);
+        let view = self.history.nearest(collected.view);
+        for needed in &mut collected.packets {
+            let over = bits(needed.packets & expired).map(|index| SeqRange::one(first + index));
+            let over: Vec<SeqRange> = over.collect();
+            needed.packets &= !expired;
+            if let Some(member) = view.member(needed.member) {
+                self.tell_expired(id, vec![member.address], &over);
+            }
+        }
+        expired != 0
+    }
+
     fn send_needed(&mut self, collected: &Collected, needed: NeededPackets) {
         let hop = RequestUrgency::AtOnce.repair_hop();
-        let indexes = (0..32u64).filter(|index| needed.packets >> index & 1 == 1);
-        for sequence in indexes.map(|index| collected.first + index) {
+        for sequence in bits(needed.packets).map(|index| collected.first + index) {
             let (stream, view) = (collected.stream, collected.view);
             self.repair(stream, sequence, hop, view, &[needed.member]);
         }
@@ -676,6 +704,11 @@ fn patience(round_trip: Duration, block: u64, rank: usize, cachers: usize) -> Du
     let share = u32::try_from(place).unwrap_or(0);
     let of = u32::try_from(cachers).unwrap_or(1);
     round_trip / 2 * (share + 1) / of
+}
+
+/// The places of the bits that are set, ascending.
+fn bits(set: u32) -> impl Iterator<Item = u64> {
+    (0..32).filter(move |place| set >> place & 1 == 1)
 }
 
 /// Rows that have not been sent. Cachers begin with different ones: parities that cross each other

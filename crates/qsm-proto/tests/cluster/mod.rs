@@ -13,7 +13,8 @@ use qsm_proto::{
 };
 use qsm_testnet::{Arrival, Flight, NetworkOptions};
 use qsm_wire::membership::{
-    Answer, AnswerRows, AwayReason, FromService, Member, Role, ToService, Update, ViewStep,
+    Answer, AnswerRows, AwayReason, FromService, Member, MemberFilter, Role, ToService, Update,
+    ViewStep,
 };
 use qsm_wire::{
     Body, ChannelId, GroupId, Header, Hop, Incarnation, Kind, NodeId, Origin, Packet, RegionId,
@@ -158,6 +159,8 @@ pub(crate) struct Cluster {
     pub(crate) members: Vec<u64>,
     /// Members that the next view marks as away.
     pub(crate) away: BTreeSet<u64>,
+    /// Told with the next view: members that do not receive all groups, or have not since they came.
+    pub(crate) filters: Vec<MemberFilter>,
     /// Nodes that stand still: they hear and say nothing, and their time stands still.
     pub(crate) paused: BTreeSet<u64>,
     /// Packets of this kind do not arrive.
@@ -195,6 +198,7 @@ impl Cluster {
             view: ViewNumber(0),
             members: (1..=members).collect(),
             away: BTreeSet::new(),
+            filters: Vec::new(),
             paused: BTreeSet::new(),
             filtered: None,
             withheld: BTreeSet::new(),
@@ -260,7 +264,13 @@ impl Cluster {
             group: GroupId(group),
             name,
         });
-        let updates: Vec<Update> = named.chain([region, update]).collect();
+        let filters = Update::Filters {
+            region: REGION,
+            whole: true,
+            members: self.filters.clone(),
+        };
+        let filters = Some(filters).filter(|_| !self.filters.is_empty());
+        let updates: Vec<Update> = named.chain([region, update]).chain(filters).collect();
         self.batch(&updates);
     }
 

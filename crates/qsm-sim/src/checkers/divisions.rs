@@ -19,6 +19,11 @@ impl Divisions {
         self.hosts.insert(node, host);
     }
 
+    /// The host of a node.
+    pub(crate) fn host(&self, node: NodeId) -> Option<usize> {
+        self.hosts.get(&node).copied()
+    }
+
     /// A node has this view.
     pub(crate) fn check(
         &self,

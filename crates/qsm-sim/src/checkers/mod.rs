@@ -18,6 +18,8 @@
 //! | [`cutoff`] | packets on their way do not count as missing | R074, R-TOK-5 |
 //! | [`pauses`] | who is silent for less than `gone_after` keeps its life | R-MEM-15 |
 //! | [`divisions`] | nodes that hints divide never share a region | R-VIEW-18 |
+//! | [`addresses`] | no more multicast addresses are in use than there are, and none by two domains | R-MEM-8, R-VIEW-18 |
+//! | [`plans`] | a message goes once to each region of its group, and merged regions cost no more unwanted deliveries than allowed | R-DATA-3, R-VIEW-16, R020 |
 //! | [`deafness`] | multicast that does not arrive is named within three seconds, and no other | R-REACH-1, R-REACH-2 |
 //! | [`delays`] | a silent member delays nobody for long | R-VIEW-12 |
 //! | [`slowness`] | a member that alone is slow holds senders no longer than twice `slow_after` and 4 s | R-RATE-6 |
@@ -33,6 +35,7 @@
 //!
 //! The machines' own invariants are checked after every input, endless loops by the engine, and that everything comes to rest by the run's second phase.
 
+pub(crate) mod addresses;
 pub(crate) mod agreement;
 pub(crate) mod completeness;
 pub(crate) mod copies;
@@ -53,6 +56,7 @@ pub(crate) mod minimum;
 pub(crate) mod order;
 pub(crate) mod pauses;
 pub(crate) mod planes;
+pub(crate) mod plans;
 pub(crate) mod prompt;
 pub(crate) mod rate;
 pub(crate) mod repairs;
@@ -84,6 +88,7 @@ use self::history::History;
 use self::liveness::Liveness;
 use self::lost::LostNumbers;
 use self::minimum::Minimum;
+use self::plans::Plans;
 use self::prompt::Prompt;
 use self::rate::Rate;
 use self::repairs::Repairs;
@@ -117,6 +122,7 @@ pub(crate) struct Checkers {
     pub(crate) flush: Flush,
     pub(crate) liveness: Liveness,
     pub(crate) minimum: Minimum,
+    pub(crate) plans: Plans,
     pub(crate) prompt: Prompt,
     pub(crate) rate: Rate,
     pub(crate) repairs: Repairs,
@@ -144,6 +150,7 @@ impl Checkers {
             flush: Flush::default(),
             liveness: Liveness::default(),
             minimum: Minimum::default(),
+            plans: Plans::default(),
             prompt: Prompt::default(),
             rate: Rate::default(),
             repairs: Repairs::default(),

@@ -1,5 +1,6 @@
 //! From a seed to a run.
 
+mod addresses;
 mod dice;
 mod divisions;
 mod faults;
@@ -19,6 +20,7 @@ use qsm_proto::{Limits, Pace, Recovery, Seed};
 use qsm_testnet::{Burst, NetworkOptions, Sites};
 use qsm_wire::membership::Role;
 
+use self::addresses::add_addresses;
 use self::dice::Dice;
 use self::divisions::add_hints;
 use self::faults::{add_filters, add_pauses, faults};
@@ -52,13 +54,13 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
     let mut damage = Dice::of(Seed(seed), "damage");
     let mut pauses = Dice::of(Seed(seed), "pauses");
     let faults = add_pauses(&mut pauses, nodes, faults, sizes);
-    let mut filters = Dice::of(Seed(seed), "filters");
-    let faults = add_filters(&mut filters, nodes, faults, sizes);
+    let faults = add_filters(&mut Dice::of(Seed(seed), "filters"), nodes, faults, sizes);
     let options = SimOptions {
         seed,
         nodes,
         hosts: BTreeMap::new(),
         source_specific: false,
+        addresses: None,
         multicast: true,
         patience: ServicePatience::default(),
         flows,
@@ -116,10 +118,8 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
 fn add_choices(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
     let options = add_residue(slow_down(options, sizes), sizes);
     let options = add_prompt(add_common(add_merging(options, sizes), sizes));
-    add_minima(add_paces(add_lifetimes(add_hints(
-        add_parities(options),
-        sizes.merging,
-    ))))
+    let options = add_hints(add_parities(options), sizes.merging);
+    add_minima(add_paces(add_lifetimes(add_addresses(options))))
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

@@ -10,6 +10,7 @@
 //! host 4 service                      (also: node, embedded-service, observer,
 //!                                      ipv6, two-networks)
 //! source-specific
+//! addresses 2                         (multicast addresses that services give at once)
 //! no-multicast
 //! duration 8s                         settle 60s
 //! sizes small|mix                     drift 100             (parts per million)

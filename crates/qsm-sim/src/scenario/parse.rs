@@ -20,6 +20,9 @@ use qsm_gms::GroupPace;
 /// Most nodes: their addresses are 10.0.0.1 to 10.255.255.254, and memory is not endless.
 const NODES_MAX: u64 = 100_000;
 
+/// Most multicast addresses of a service: more than regions of any run.
+const ADDRESSES_MAX: u64 = 1 << 20;
+
 /// Where a statement begins.
 #[derive(Debug, Clone, Copy)]
 struct Place {
@@ -70,7 +73,9 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 43] = [
+const SIZES: [(&str, Sizes); 2] = [("mix", Sizes::MIX), ("small", Sizes::SMALL)];
+
+const VERBS: [(&str, Verb); 44] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -83,6 +88,7 @@ const VERBS: [(&str, Verb); 43] = [
         "no-multicast",
         Verb::Switch(|options| options.multicast = false),
     ),
+    ("addresses", Verb::Addresses),
     ("patience", Verb::Patience),
     ("duration", Verb::Duration),
     ("settle", Verb::Settle),
@@ -151,6 +157,7 @@ enum Verb {
     Host,
     /// A word that turns something on.
     Switch(fn(&mut SimOptions)),
+    Addresses,
     Patience,
     Duration,
     Settle,
@@ -203,14 +210,12 @@ impl Reader {
                 self.hosts = Some(place);
             }
             Verb::Switch(turn_on) => turn_on(options),
+            Verb::Addresses => options.addresses = Some(addresses(words)?),
             Verb::Patience => patience(options, words)?,
             Verb::Duration => options.duration = words.time("how long faults last")?,
             Verb::Settle => options.settle = words.time("how long everything may take to rest")?,
             Verb::Drift => options.drift_ppm_max = drift(words)?,
-            Verb::Sizes => {
-                let sizes = [("mix", Sizes::MIX), ("small", Sizes::SMALL)];
-                options.sizes = words.choice("sizes", &sizes)?;
-            }
+            Verb::Sizes => options.sizes = words.choice("sizes", &SIZES)?,
             Verb::Group => group(options, words)?,
             Verb::Pattern => pattern(options, words)?,
             Verb::Flow => {
@@ -339,6 +344,10 @@ fn wrong_at(place: &Place, reason: String) -> ScenarioError {
 fn count(words: &mut Words<'_>, what: &str, bounds: RangeInclusive<u64>) -> Result<usize, Wrong> {
     let number = words.bounded(what, bounds)?;
     Ok(usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+fn addresses(words: &mut Words<'_>) -> Result<usize, Wrong> {
+    count(words, "how many addresses", 1..=ADDRESSES_MAX)
 }
 
 fn drift(words: &mut Words<'_>) -> Result<u32, Wrong> {

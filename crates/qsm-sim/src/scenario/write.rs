@@ -91,6 +91,9 @@ fn write_hosts(options: &SimOptions, out: &mut String) -> fmt::Result {
     if options.source_specific {
         writeln!(out, "source-specific")?;
     }
+    if let Some(addresses) = options.addresses {
+        writeln!(out, "addresses {addresses}")?;
+    }
     if !options.multicast {
         writeln!(out, "no-multicast")?;
     }

@@ -102,6 +102,31 @@ fn dead(batch: &Batch, node: u64) -> Vec<Origin> {
     dead.collect()
 }
 
+// Rules R-VIEW-16, R-MEM-6.
+#[test]
+fn what_a_member_of_a_merged_region_reports_late_to_have_there_it_has_had_all_the_time() {
+    let merged = |groups: &[u32]| RegionReport {
+        groups: groups.iter().copied().map(GroupId).collect(),
+        merged: true,
+        ..region_of(0..2)
+    };
+    // Nobody who reports in time knows of group 4.
+    let hellos = BTreeMap::from([(NodeId(0), member_hello(0, &merged(&[3])))]);
+    let mut registry = registry(40);
+    registry.apply(NOW, Command::Open { hellos, era: 3 });
+    registry.batch(NOW);
+    check(&registry);
+    let mut late = member_hello(1, &merged(&[3, 4]));
+    late.groups.push(subscribed(4, "g4"));
+    let updates = greet(&mut registry, 1, late);
+    assert!(goes_on(&updates, 1));
+    registry.batch(NOW);
+    check(&registry);
+    let stay = &registry.regions.get(REGION).unwrap().stays[&NodeId(1)];
+    assert_eq!(*stay.groups, [GroupId(3), GroupId(4)]);
+    assert_eq!((stay.since.len(), stay.assumed), (0, false));
+}
+
 // Rule R-MEM-6.
 #[test]
 fn a_member_that_has_not_reported_is_a_node_that_is_away_and_goes_on_when_it_says_hello() {

@@ -10,10 +10,15 @@
 //! packets shows what is missing before it; and what the last number is up to the answer's
 //! position: when delivery gets there, what has not come is lost. Where nobody can be asked, the
 //! application learns of packets only.
+//!
+//! A question names the view from which on messages are owed. Groups that this node receives since
+//! a later view than that in which it joined are asked about anew, by that view.
 
 use core::time::Duration;
 
-use qsm_wire::{CHUNK_HEADER_BYTES, GroupId, GroupNumbers, Numbers, Origin};
+use qsm_wire::{
+    CHUNK_HEADER_BYTES, GroupId, GroupNumbers, Numbers, NumbersQuery, Origin, ViewNumber,
+};
 
 use super::ReceiveStream;
 use crate::history::{Duty, History};
@@ -27,6 +32,9 @@ const DOUBLINGS_MAX: u32 = 12;
 /// Questions after which the sender counts as gone: half a minute, after which the membership
 /// service gives up a silent node, too.
 const QUESTIONS_MAX: u32 = 64;
+/// Views that are asked about after the one in which this node joined. Groups that it receives since
+/// still later ones are not told.
+const LATER_VIEWS_MAX: u32 = 16;
 /// More messages than fit a packet: they take at least a chunk's header each.
 const PACKET_MESSAGES_MAX: u64 = 65_535 / CHUNK_HEADER_BYTES as u64;
 
@@ -80,9 +88,17 @@ struct Question {
     from: GroupId,
     due: Instant,
     attempts: u32,
-    /// Parts of the answer, and the position of the first one.
+    /// The view that is asked about, after that in which this node joined.
+    later: Option<ViewNumber>,
+    /// Such views asked about.
+    later_views: u32,
+    /// Parts of the answer by this view, and the position of the first one of all.
     parts: Vec<GroupNumbers>,
     position_told: Option<u64>,
+    /// The last numbers of groups, as far as they have been told.
+    lasts: Vec<(GroupId, u64)>,
+    /// See [`LostNumbers::vague`].
+    vague: Vec<GroupId>,
 }
 
 /// The last numbers of groups up to a position, as the sender says.
@@ -128,6 +144,69 @@ impl LostNumbers {
         let most = numbers.query.position.saturating_mul(PACKET_MESSAGES_MAX);
         let mut groups = numbers.groups();
         groups.all(|group| group.first == 0 || group.last - group.first < most)
+    }
+}
+
+impl Question {
+    fn new(position: u64) -> Self {
+        Self {
+            position,
+            from: GroupId(0),
+            due: Instant(0),
+            attempts: 0,
+            later: None,
+            later_views: 0,
+            parts: Vec::new(),
+            position_told: None,
+            lasts: Vec::new(),
+            vague: Vec::new(),
+        }
+    }
+
+    /// The view that is asked about, of a node that joined in that one.
+    fn view(&self, joined: ViewNumber) -> ViewNumber {
+        self.later.unwrap_or_default().max(joined)
+    }
+
+    /// There is more to ask, from this group on.
+    fn go_on(&mut self, from: GroupId) {
+        self.from = from;
+        self.due = Instant(0);
+        self.attempts = 0;
+    }
+
+    /// Sorts the answer by one view: notes of which groups it says enough, and returns those that
+    /// are owed from there on. What begins later is asked about by the next view.
+    fn sort(
+        &mut self,
+        sender: Origin,
+        history: &History,
+        cursors: &mut Cursors,
+    ) -> Vec<GroupNumbers> {
+        let view = self.view(history.joined().unwrap_or_default());
+        let (first_view, mut next) = (self.later.is_none(), None);
+        let mut owed = Vec::new();
+        for part in core::mem::take(&mut self.parts) {
+            let begins = history.begins(part.group);
+            let now = begins == view;
+            if first_view || now {
+                self.lasts.push((part.group, part.last));
+            }
+            if !cursors.awaits_first(sender, part.group) || begins < view {
+                continue;
+            }
+            let later = !now && begins <= history.newest().number();
+            if later && self.later_views < LATER_VIEWS_MAX {
+                next = Some(next.map_or(begins, |next: ViewNumber| next.min(begins)));
+            } else if !now || part.first == 0 {
+                self.vague.push(part.group);
+            } else {
+                owed.push(part);
+            }
+        }
+        self.later_views += u32::from(next.is_some());
+        self.later = next;
+        owed
     }
 }
 
@@ -177,14 +256,7 @@ impl ReceiveStream {
         } else if dead || sequence <= lost.silent_upto {
             lost.unknown_packets += 1;
         } else {
-            lost.question.get_or_insert_with(|| Question {
-                position: sequence,
-                from: GroupId(0),
-                due: Instant(0),
-                attempts: 0,
-                parts: Vec::new(),
-                position_told: None,
-            });
+            lost.question.get_or_insert_with(|| Question::new(sequence));
             return LostStep::Wait;
         }
         LostStep::Pass
@@ -229,9 +301,14 @@ impl ReceiveStream {
         question.map_or(Instant::NEVER, |question| question.due)
     }
 
-    /// The position and the first group to ask the sender about, if that is due; `retry`: the time
-    /// until it is due again. A sender that does not answer is asked so many times.
-    pub(crate) fn ask_numbers(&mut self, now: Instant, retry: Duration) -> Option<(u64, GroupId)> {
+    /// The question to the sender, if that is due; `retry`: the time until it is due again. A sender
+    /// that does not answer is asked so many times.
+    pub(crate) fn ask_numbers(
+        &mut self,
+        now: Instant,
+        retry: Duration,
+        joined: ViewNumber,
+    ) -> Option<NumbersQuery> {
         let lost = self.lost_numbers.as_mut()?;
         let question = lost.question.as_mut()?;
         if question.due > now {
@@ -247,7 +324,12 @@ impl ReceiveStream {
         let doubled = retry.saturating_mul(1 << question.attempts.min(DOUBLINGS_MAX));
         question.due = now.after(doubled.min(ASK_AGAIN_MAX).max(retry));
         question.attempts += 1;
-        Some((question.position, question.from))
+        Some(NumbersQuery {
+            stream: self.id,
+            joined: question.view(joined),
+            position: question.position,
+            from: question.from,
+        })
     }
 
     /// Takes the sender's answer, or a part of it.
@@ -264,7 +346,9 @@ impl ReceiveStream {
         let Some(question) = &mut lost.question else {
             return AnswerWorth::Stale;
         };
-        if numbers.query.from != question.from || position < question.position {
+        let asked = question.view(history.joined().unwrap_or_default());
+        let is_asked = numbers.query.joined == asked && numbers.query.from == question.from;
+        if !is_asked || position < question.position {
             return AnswerWorth::Stale;
         }
         if !LostNumbers::is_possible(numbers) {
@@ -273,29 +357,15 @@ impl ReceiveStream {
         // Groups that have left the region meanwhile, too.
         let received = |group: &GroupNumbers| delivery.cursors.subscribed(group.group);
         question.parts.extend(numbers.groups().filter(received));
-        question.position_told.get_or_insert(position);
+        // Parts that came before speak of no later packets.
+        let first_position = *question.position_told.get_or_insert(position);
         if let Some(next) = numbers.next {
-            question.from = next;
-            question.due = Instant(0);
-            question.attempts = 0;
+            question.go_on(next);
             return AnswerWorth::Part;
         }
-        // Parts that came before speak of no later packets.
-        lost.known_upto = question.position_told.unwrap_or(position).min(position);
-        let parts = core::mem::take(&mut question.parts);
-        lost.question = None;
-        lost.vague.clear();
-        let joined = history.joined().unwrap_or_default();
-        for part in &parts {
-            if !delivery.cursors.awaits_first(self.id.origin, part.group) {
-                continue;
-            }
-            // Of a group that was given up meanwhile, only what came after that is owed.
-            if part.first == 0 || history.gave_up(joined, part.group) {
-                lost.vague.push(part.group);
-                continue;
-            }
-            let (group, sender) = (part.group, self.id.origin);
+        let sender = self.id.origin;
+        for part in question.sort(sender, history, delivery.cursors) {
+            let group = part.group;
             if let Some((first, last)) = delivery.cursors.owe(sender, group, part.first) {
                 delivery.tell(Miss::Absence {
                     group,
@@ -305,11 +375,15 @@ impl ReceiveStream {
                 });
             }
         }
-        let lasts = parts.iter().map(|part| (part.group, part.last));
-        lost.told = Some(ToldNumbers {
-            position,
-            lasts: lasts.collect(),
-        });
+        if question.later.is_some() {
+            question.go_on(GroupId(0));
+            return AnswerWorth::Part;
+        }
+        lost.known_upto = first_position.min(position);
+        lost.vague = core::mem::take(&mut question.vague);
+        let lasts = core::mem::take(&mut question.lasts);
+        lost.question = None;
+        lost.told = Some(ToldNumbers { position, lasts });
         AnswerWorth::Whole
     }
 
