@@ -463,10 +463,12 @@ void qsm_subscription_free(qsm_subscription *subscription);
 #define QSM_START_METRICS 1014 // The metrics cannot be served at the address.
 #define QSM_START_NO_SERVICE 1015 // A node without multicast has not been told where the membership service is.
 #define QSM_START_RECORDING 1016 // The file that the node was to be recorded to cannot be made.
+#define QSM_START_IDENTITY 1017 // The identity of a node or a service cannot be used.
 #define QSM_CLOSED_ENGINE_GONE 1101 // The shared engine has ended, or has cut this process off.
 #define QSM_CLOSED_IO 1102 // The operating system failed in a way that does not pass.
 #define QSM_CLOSED_PANICKED 1103 // An upcall, a feed or the node itself panicked.
 #define QSM_CLOSED_SHUT_DOWN 1104 // The node was shut down.
+#define QSM_CLOSED_REFUSED 1105 // The membership service does not let the node in, or has shut it out.
 #define QSM_REQUEST_ON_CORE_THREAD 1201 // A call that waits for the core thread was made on it.
 #define QSM_REQUEST_REFUSED 1202 // The membership service, or the node, refused.
 #define QSM_REQUEST_TIMEOUT 1203 // It took too long.

@@ -83,8 +83,10 @@ fn members_have_the_rights_of_their_tokens_and_strangers_are_told() {
     let nodes = plant.run(&["nodes", "--json"], &reader, b"");
     assert_code(&nodes, 0);
     let nodes = String::from_utf8(nodes.stdout).unwrap();
-    let row: Value = serde_json::from_str(nodes.lines().next().unwrap()).unwrap();
-    assert_eq!(nodes.lines().count(), 1);
+    let rows: Vec<Value> = serde_json::from_str(&nodes).unwrap();
+    let [row] = &rows[..] else {
+        panic!("{nodes}");
+    };
     assert!(
         row["rights"].as_str().unwrap().contains("receives **"),
         "{row}"

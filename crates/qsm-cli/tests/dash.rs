@@ -116,7 +116,7 @@ fn nodes_groups_and_who_is_away_are_told_over_http() {
     let _hostile = subscribed(&cluster, "vase", HOSTILE);
     let file = cluster.folder.join("token");
     fs::write(&file, "a-token-of-this-test\n").unwrap();
-    let (dash, line) = dash(&cluster, &["--token-file", file.to_str().unwrap()]);
+    let (dash, line) = dash(&cluster, &["--access-token-file", file.to_str().unwrap()]);
     // A given token is not written.
     let address = line
         .strip_prefix("http://")
@@ -213,17 +213,20 @@ fn the_page_shows_the_cluster_and_explains_on_click() {
 #[test]
 fn tokens_that_are_short_or_missing_are_a_mistake_of_the_command_line() {
     let cluster = Cluster::without_service();
-    assert_code(&cluster.run(&["dash", "--token", "short"], b""), 2);
+    assert_code(&cluster.run(&["dash", "--access-token", "short"], b""), 2);
     let file = cluster.folder.join("token");
     fs::write(&file, "short\n").unwrap();
-    let output = cluster.run(&["dash", "--token-file", file.to_str().unwrap()], b"");
+    let output = cluster.run(
+        &["dash", "--access-token-file", file.to_str().unwrap()],
+        b"",
+    );
     assert_code(&output, 2);
     assert!(
         stderr(&output).contains("at least 16 characters"),
         "{}",
         stderr(&output)
     );
-    let output = cluster.run(&["dash", "--token-file", "/no/such/file"], b"");
+    let output = cluster.run(&["dash", "--access-token-file", "/no/such/file"], b"");
     assert_code(&output, 1);
 }
 
@@ -231,7 +234,7 @@ fn tokens_that_are_short_or_missing_are_a_mistake_of_the_command_line() {
 fn a_page_without_a_service_says_so_and_still_shows_this_host() {
     let mut cluster = Cluster::without_service();
     cluster.use_service("127.0.0.1:9");
-    let (_dash, line) = dash(&cluster, &["--token", "a-token-of-this-test"]);
+    let (_dash, line) = dash(&cluster, &["--access-token", "a-token-of-this-test"]);
     let address = line.trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -309,7 +309,7 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     ),
     (
         "operate/dash.md",
-        "qsm dash --token-file ~/.config/qsm/dash.token",
+        "qsm dash --access-token-file ~/.config/qsm/dash.token",
         NotHere("tests/dash.rs runs it, with a file of its own"),
     ),
     ("operate/explain.md", "qsm sub news", Stays(SUBSCRIBED)),

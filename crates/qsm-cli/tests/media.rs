@@ -57,11 +57,12 @@ impl Stage {
         Running(self.qsm(words).spawn().unwrap())
     }
 
-    fn start_service(&self) -> Running {
+    /// The service, and what it says: a service whose output is closed ends.
+    fn start_service(&self) -> (Running, Lines) {
         let mut gms = self.start(&["gms", "--json", "--listen", SERVICE]);
         let said = Lines::of_stdout(&mut gms.0);
         said.wait("that it listens", |line| line.contains("address"));
-        gms
+        (gms, said)
     }
 
     /// Two receivers of a group, once both are in its region, and what they have said until then.

@@ -178,34 +178,6 @@ fn a_receiver_that_multicast_does_not_reach_is_named_at_all_three_ends() {
     }
 }
 
-// Rule R-REACH-7.
-#[test]
-fn a_receiver_finds_out_before_data_flow_that_multicast_does_not_reach_it() {
-    const COUNT: usize = 2_000;
-    let Some(stage) = Stage::new(4) else { return };
-    stage.filter(2, true);
-    let (_gms, service) = stage.start_service();
-    let until = COUNT.to_string();
-    let words = [
-        "sub", "news", "--stats", "json", "--count", &until, "--name",
-    ];
-    let first = stage.start_node(1, &[&words[..], &["sink-1"]].concat());
-    service.wait("that the first is in", |line| line.contains("admitted"));
-    let deaf = stage.start_node(2, &[&words[..], &["sink-2"]].concat());
-    // Nobody has published anything.
-    assert_eq!(wait_for(&service, "deaf"), "sink-2");
-    let words = ["pub", "news", "--wait-members", "2", "--rate", RATE];
-    let mut publisher = stage.start_node(3, &words);
-    let mut stdin = publisher.0.stdin.take().unwrap();
-    (1..=COUNT).for_each(|number| writeln!(stdin, "{number}").unwrap());
-    drop(stdin);
-    let others = [first, deaf].map(|sub| thread::spawn(|| sub.output()));
-    assert!(publisher.output().status.success());
-    let [first, deaf] = others.map(|other| other.join().unwrap());
-    assert_eq!(copies_of(&first, COUNT), 0);
-    assert!(copies_of(&deaf, COUNT) > 0);
-}
-
 // Rules R-REACH-2, R-REACH-3.
 #[test]
 fn where_no_multicast_passes_all_receivers_are_named() {

@@ -31,7 +31,10 @@ mod tests {
 
     #[test]
     fn times_without_a_date_are_the_nearest_that_has_one() {
-        let (early, late) = (UNIX_EPOCH - Duration::from_secs(1), UNIX_EPOCH + Duration::from_micros(LAST + 1));
+        let (early, late) = (
+            UNIX_EPOCH - Duration::from_secs(1),
+            UNIX_EPOCH + Duration::from_micros(LAST + 1),
+        );
         assert_eq!(rfc3339(early), "1970-01-01T00:00:00.000000Z");
         assert_eq!(rfc3339(late), "9999-12-31T23:59:59.999999Z");
     }

@@ -29,12 +29,7 @@ const COVERAGE: &[(u64, &str)] = &[
 const STAGES: &[(u64, &str)] = &[(1, "seek"), (2, "here"), (3, "handshake"), (4, "word")];
 
 /// Words of a member on how it hears a speaker.
-const HEARING: &[(u64, &str)] = &[
-    (0, "unsure"),
-    (1, "deaf"),
-    (2, "hears again"),
-    (3, "newcomer"),
-];
+const HEARING: &[(u64, &str)] = &[(0, "unsure"), (1, "deaf"), (2, "hears again")];
 
 const CHANNEL: Field = u32("channel", "channel of a region").brief();
 const REGION: Field = u32("region", "region").brief();

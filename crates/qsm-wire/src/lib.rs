@@ -36,7 +36,6 @@
 
 #![forbid(unsafe_code)]
 
-mod admission;
 mod checksum;
 mod data;
 mod error;
@@ -54,7 +53,6 @@ mod status;
 mod time;
 mod token;
 
-pub use admission::{AdmissionFrame, AdmissionStage};
 pub use checksum::{Coverage, covered_bytes, is_intact, seal, sealed_by};
 pub use data::{
     CHUNK_HEADER_BYTES, CHUNK_LENGTH_MAX, Chunk, ChunkIter, DATA_HEADER_BYTES, Data, DataHeader,
@@ -63,8 +61,7 @@ pub use data::{
 pub use error::DecodeError;
 pub use header::{
     Body, CHECKSUM_AT, CLUSTER_AT, FLAGS_AT, HEADER_BYTES, HOP_AT, Header, HeaderTemplate, Hop,
-    Kind, Packet, SEALED, TAG_BYTES, TAIL_BYTES, VERSION, cluster_number, cluster_of,
-    origin_of,
+    Kind, Packet, SEALED, TAG_BYTES, TAIL_BYTES, VERSION, cluster_number, cluster_of, origin_of,
 };
 pub use id::{
     ChannelId, GroupId, Incarnation, MemberIndex, NodeId, Origin, RegionId, StreamId, ViewNumber,
@@ -76,8 +73,8 @@ pub use repair::{
     Absent, AbsentCause, GroupNumbers, Numbers, NumbersQuery, Parity, Request, RequestHead,
 };
 pub use session::{
-    Frame, FrameHead, GroupQuery, GroupReply, Heard, LIST_AMPLIFICATION_MAX, LIST_BYTES_MAX,
-    ListQuery, ListReply, Reset,
+    AdmissionFrame, AdmissionStage, Frame, FrameHead, GroupQuery, GroupReply, Heard,
+    LIST_AMPLIFICATION_MAX, LIST_BYTES_MAX, ListQuery, ListReply, Reset,
 };
 pub use shard::Shard;
 pub use status::{

@@ -153,8 +153,6 @@ pub enum Hearing {
     Deaf = 1,
     /// It was deaf to it, and hears it again.
     Hears = 2,
-    /// It has just come, and does not know yet.
-    Newcomer = 3,
 }
 
 impl Hearing {
@@ -163,7 +161,6 @@ impl Hearing {
             0 => Self::Unsure,
             1 => Self::Deaf,
             2 => Self::Hears,
-            3 => Self::Newcomer,
             _ => return Err(DecodeError::BadValue),
         })
     }

@@ -58,6 +58,9 @@ fn is_part(part: &Owned, whole: &Owned) -> bool {
                 content: whole,
             },
         ) => a == b && whole.starts_with(part),
+        (Owned::Admission(a, part), Owned::Admission(b, whole)) => {
+            a == b && whole.starts_with(part)
+        }
         (Owned::Parity(a, part), Owned::Parity(b, whole)) => a == b && whole.starts_with(part),
         (Owned::ListQuery(part), Owned::ListQuery(whole)) => {
             let padding = whole.padding;

@@ -14,8 +14,8 @@ use qsm_wire::membership::{
     RegionRow, RepairLimit, Role, Sender, ToService, Update, ViewStep,
 };
 use qsm_wire::{
-    AbsentCause, Ack, AdmissionStage, Beacon, CatchUp, ChannelId, Chunk, DataHeader, FrameHead,
-    GroupId, GroupNumbers, Header, Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId,
+    AbsentCause, Ack, Beacon, CatchUp, ChannelId, Chunk, DataHeader, FrameHead, GroupId,
+    GroupNumbers, Header, Heard, Hearing, Hop, Incarnation, Kind, MemberIndex, NodeId,
     NumbersQuery, Opening, Origin, Packet, Parity, Part, Probe, Reach, ReachReply, RegionId,
     RequestHead, Reset, SeqRange, SlotHead, StreamId, StreamQuery, SummarySlot, TokenAck,
     TokenHead, ViewNumber,
@@ -407,11 +407,7 @@ fn reach_and_its_replies() {
     };
     let fields = "04000000 9900000000000000 02000000 9900000000000000 02000000 06000000 01";
     assert_packet("13", &Owned::Reach(question), fields);
-    for (hearing, byte) in [
-        (Hearing::Unsure, "00"),
-        (Hearing::Hears, "02"),
-        (Hearing::Newcomer, "03"),
-    ] {
+    for (hearing, byte) in [(Hearing::Unsure, "00"), (Hearing::Hears, "02")] {
         let question = Reach {
             hearing,
             ..question
@@ -447,17 +443,6 @@ fn parity() {
     };
     let fields = format!("{STREAM_BYTES} 1001000000000000 10 02 01020304050607");
     assert_packet("1b", &Owned::Parity(head, (1..8).collect()), &fields);
-}
-
-#[test]
-fn admission() {
-    let admission = |stage, content: &[u8]| Owned::Admission(stage, content.to_vec());
-    assert_packet("1c", &admission(AdmissionStage::Seek, &[0, 0]), "01 0000");
-    assert_packet(
-        "1c",
-        &admission(AdmissionStage::Handshake, &[1, 2]),
-        "03 0102",
-    );
 }
 
 #[test]

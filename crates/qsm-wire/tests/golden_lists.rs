@@ -1,14 +1,17 @@
-//! Lists for those who are no nodes, what nodes say of themselves and their regions, and the rate below
-//! which no sender is held, byte by byte; the rest is in `golden.rs`. `golden.txt` has the bytes of both.
+//! Lists for those who are no nodes, what nodes say of themselves and their regions, what sockets say of
+//! keys, and the rate below which no sender is held, byte by byte; the rest is in `golden.rs`. `golden.txt`
+//! has the bytes of both.
 
 mod support;
 
 use qsm_wire::membership::{
     About, FromService, GroupAnswer, GroupDecision, GroupRate, GroupRates, GroupWay, NearRegion,
-    PlanLimits, QueryKind, Rates, RegionDecision, RegionHints, RegionKind, Strain, ToService, Update,
+    PlanLimits, QueryKind, Rates, RegionDecision, RegionHints, RegionKind, Strain, ToService,
+    Update,
 };
 use qsm_wire::{
-    GroupId, Header, Hop, Incarnation, Kind, ListQuery, ListReply, NodeId, Origin, Packet, RegionId,
+    AdmissionStage, GroupId, Header, Hop, Incarnation, Kind, ListQuery, ListReply, NodeId, Origin,
+    Packet, RegionId,
 };
 use support::Owned;
 use support::listed::{assert_listed, listed};
@@ -271,8 +274,19 @@ fn a_region_s_minimum_rate() {
     let message = FromService::Batch { number: 9, updates };
     let mut bytes = Vec::new();
     message.encode(&mut bytes);
-    let fields = "02 0900000000000000 01000000 0b 04000000 d0070000";
+    let fields = "02 0900000000000000 01000000 0c 04000000 d0070000";
     assert_eq!(bytes, bytes_of(fields));
     assert_listed("from-service", &bytes);
     assert_eq!(FromService::decode(&bytes).as_ref(), Ok(&message));
+}
+
+#[test]
+fn admission() {
+    let admission = |stage, content: &[u8]| Owned::Admission(stage, content.to_vec());
+    assert_packet("1c", &admission(AdmissionStage::Seek, &[0, 0]), "01 0000");
+    assert_packet(
+        "1c",
+        &admission(AdmissionStage::Handshake, &[1, 2]),
+        "03 0102",
+    );
 }

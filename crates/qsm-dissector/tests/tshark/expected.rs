@@ -2,13 +2,14 @@
 //! fields.
 
 mod decision;
+mod terms;
 
 use std::net::SocketAddr;
 
 use qsm_wire::membership::{
-    About, Answer, AnswerRows, AwayReason, FromService, GroupLifetime, GroupRates, GroupRow, Hello,
-    Member, MemberFilter, NodeRow, QueryKind, Rates, RegionKind, RegionReport, RegionRow,
-    RepairLimit, Role, Sender, Strain, ToService, Update, ViewStep,
+    About, Answer, AnswerRows, AwayReason, FromService, GroupRates, GroupRow, Hello, Member,
+    NodeRow, QueryKind, Rates, RegionKind, RegionReport, RegionRow, Role, Sender, Strain,
+    ToService, Update, ViewStep,
 };
 use qsm_wire::{
     AbsentCause, Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Parity, Part,
@@ -16,6 +17,7 @@ use qsm_wire::{
 };
 
 pub(crate) use self::decision::of_group_answer;
+use self::terms::{of_filter, of_terms};
 
 /// A value as tshark shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -741,48 +743,6 @@ fn of_update(sheet: &mut Sheet, update: &Update) {
             members.iter().for_each(|member| of_filter(sheet, member));
         }
         terms => of_terms(sheet, terms),
-    }
-}
-
-fn of_terms(sheet: &mut Sheet, terms: &Update) {
-    match terms {
-        Update::Lifetimes { region, groups } => {
-            sheet.put("update", 10);
-            sheet.put("region", region);
-            groups.iter().for_each(|one| of_lifetime(sheet, *one));
-        }
-        Update::Repairs { limit } => of_repair_limit(sheet, *limit),
-        Update::MinimumRate {
-            region,
-            packets_per_second,
-        } => {
-            sheet.put("update", 12);
-            sheet.put("region", region);
-            sheet.put("minimum_rate", packets_per_second);
-        }
-        other => panic!("{other:?} is compared nowhere"),
-    }
-}
-
-fn of_lifetime(sheet: &mut Sheet, one: GroupLifetime) {
-    sheet.put("group", one.group);
-    sheet.put("lifetime", one.ms);
-}
-
-fn of_repair_limit(sheet: &mut Sheet, limit: RepairLimit) {
-    sheet.put("update", 11);
-    sheet.put("repair_rate", limit.bytes_per_second);
-    sheet.put("repair_share", limit.share_ppm);
-}
-
-fn of_filter(sheet: &mut Sheet, member: &MemberFilter) {
-    sheet.origin("origin", member.origin);
-    for group in &member.unwanted {
-        sheet.put("group", group);
-    }
-    for start in &member.since {
-        sheet.put("group", start.group);
-        sheet.put("view", start.view);
     }
 }
 

@@ -12,8 +12,6 @@
 //!       └──────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A member that has just come asks one of the others, so that it knows before data flow (R-REACH-7).
-//!
 //! Doubt costs nothing and is frequent: the last packet of a stream may be lost, which is one sign
 //! and no more. When signs go on, or one tells of three packets and nothing comes for half a second, a
 //! question settles it, since its answer comes both ways: by
@@ -28,7 +26,6 @@ use qsm_wire::{Hearing, Origin, Reach, ReachReply, Summary, Token};
 
 use super::{Region, RegionCx};
 use crate::receive::ReceiveStream;
-use crate::view::RegionView;
 use crate::{Deafness, Destination, Event, Instant, Reason};
 
 /// Silence of a speaker that has spoken, after which it is asked.
@@ -92,8 +89,6 @@ pub(super) struct Earshot {
     spoke_at: Option<Instant>,
     /// Number of the last question; `None`: nothing has been asked.
     nonce: Option<u32>,
-    /// When a call, a result or an answer was heard last.
-    heard_at: Option<Instant>,
     /// Members told by unicast how far this node's stream goes.
     told: usize,
 }
@@ -160,15 +155,6 @@ impl Speaker {
             answers: 0,
             spoken: 0,
             answered_at: now,
-        }
-    }
-
-    /// One that may not have spoken, and is asked.
-    fn asked(now: Instant, arrived: u64) -> Self {
-        Self {
-            step: Step::Asked,
-            due: now.after(ASK),
-            ..Self::new(now, arrived)
         }
     }
 
@@ -263,17 +249,8 @@ impl Earshot {
         }
     }
 
-    /// It is deaf to somebody, and since then nobody was heard.
-    fn hears_nobody(&self) -> bool {
-        self.speakers.values().any(|speaker| {
-            let heard = self.heard_at.is_some_and(|at| at > speaker.since);
-            matches!(speaker.step, Step::Deaf { .. }) && !heard
-        })
-    }
-
     /// A speaker is heard by multicast.
     fn hear(&mut self, now: Instant, speaker: Origin) {
-        self.heard_at = Some(now);
         let known = self.speakers.get_mut(&speaker);
         if known.is_some_and(|known| known.heard(now)) {
             self.speakers.remove(&speaker);
@@ -296,29 +273,6 @@ impl Earshot {
 }
 
 impl RegionCx<'_> {
-    /// This node may just have become a member: asks another one whether multicast reaches it, before
-    /// anybody sends. Rule R-REACH-7.
-    pub(super) fn ask_as_newcomer(&mut self, view: &RegionView) {
-        let me = self.node.origin;
-        let mut members = view.members().iter();
-        let came = members.any(|member| member.origin == me && member.joined == view.number());
-        if !came || !self.node.config.multicast || !self.looks() {
-            return;
-        }
-        let live = view.live_members();
-        let first = view.leader().map_or(0, |leader| usize::from(leader.0));
-        let mut turn = live.iter().cycle().skip(first).take(live.len());
-        let Some(other) = turn.find(|member| member.origin != me) else {
-            return;
-        };
-        let (now, arrived) = (self.node.now, self.region.arrived_of(other.origin));
-        let speakers = &mut self.region.earshot.speakers;
-        if speakers.len() < REMEMBERED && !speakers.contains_key(&other.origin) {
-            speakers.insert(other.origin, Speaker::asked(now, arrived));
-            self.ask(other.origin, Hearing::Newcomer);
-        }
-    }
-
     /// A stream goes as far as somebody says, or is asked for that: its sender is in doubt if that
     /// did not come from itself. Rule R-REACH-1.
     pub(super) fn doubt_sender(&mut self, sender: Origin) {
@@ -370,9 +324,8 @@ impl RegionCx<'_> {
     }
 
     fn doubt(&mut self, speaker: Origin, sign: Sign) {
-        let now = self.node.now;
+        let (now, listens) = (self.node.now, self.node.config.multicast);
         let earshot = &mut self.region.earshot;
-        let listens = self.node.config.multicast && !earshot.hears_nobody();
         earshot.doubt(now, speaker, sign);
         if let Some(speaker) = earshot.speakers.get_mut(&speaker).filter(|_| !listens) {
             // It will not be heard.
@@ -607,7 +560,6 @@ impl RegionCx<'_> {
             match question.hearing {
                 Hearing::Deaf => self.note_listener(asker),
                 Hearing::Hears => self.forget_listener(asker),
-                Hearing::Newcomer => {}
                 _ => self.copy_in_doubt(asker),
             }
         }

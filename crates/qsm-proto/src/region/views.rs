@@ -34,7 +34,6 @@ impl RegionCx<'_> {
             sender.open_view(now, view.number());
         }
         self.follow_absence(returned);
-        self.ask_as_newcomer(view);
         let region = &mut *self.region;
         let alive = region.history.oldest_alive();
         region.served.follow(view, now, me, region.sender.as_ref());

@@ -72,9 +72,10 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     reader.finish()
 }
 
-/// How statements begin.
+/// Sizes of messages.
 const SIZES: [(&str, Sizes); 2] = [("mix", Sizes::MIX), ("small", Sizes::SMALL)];
 
+/// How statements begin.
 const VERBS: [(&str, Verb); 44] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),

@@ -126,12 +126,7 @@ fn membership(dice: &mut Dice, kind: Kind) -> Owned {
             speaker: origin(dice),
             asker: origin(dice),
             nonce: dice.u32(),
-            hearing: [
-                Hearing::Unsure,
-                Hearing::Deaf,
-                Hearing::Hears,
-                Hearing::Newcomer,
-            ][dice.below(4)],
+            hearing: [Hearing::Unsure, Hearing::Deaf, Hearing::Hears][dice.below(3)],
         }),
         Kind::ReachReply => Owned::ReachReply(ReachReply {
             region: RegionId(dice.u32()),

@@ -1,4 +1,4 @@
-//! Words of one end of a session, in order and each once: a window of them, repeated until they are receipted.
+//! Words of one end of a session, in order and each once: a window of them, repeated until they are receipted (R-SEC-14).
 //!
 //! ```text
 //!  number (4) | heard up to (4) | word          a number of 0: a receipt alone

@@ -438,7 +438,7 @@ mod tests {
             // The other goes on, elsewhere.
             let expected = match number {
                 1..=24 => [Some((number as usize - 1) / 8); 2],
-                _ => [None, Some(3 + (number as usize + 7) / 8 % 2)],
+                _ => [None, Some(3 + (number as usize).div_ceil(8) % 2)],
             };
             assert_eq!(places, expected, "{number}");
         }

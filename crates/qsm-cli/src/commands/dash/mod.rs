@@ -33,7 +33,7 @@ const ATTENTION: Duration = Duration::from_millis(100);
 #[command(before_help = examples!(
     "qsm dash                                        then open the address that it says"
     "qsm dash --listen 9000                          at another port of this host"
-    "qsm dash --token-file /etc/qsm/dash.token       with a token that stays the same"
+    "qsm dash --access-token-file /etc/qsm/dash.token  with a token that stays the same"
     "qsm dash --listen 10.0.0.5:4488 --host desk     for others, by the name http://desk:4488"
 ))]
 pub(crate) struct DashArgs {
@@ -42,12 +42,12 @@ pub(crate) struct DashArgs {
           value_parser = local_address)]
     listen: SocketAddr,
     /// Word that opens what the nodes of this host say. Command lines can be read by all users of a host:
-    /// see --token-file [default: a new one, which is part of the address that is written]
-    #[arg(long, value_name = "TOKEN", value_parser = Token::new, conflicts_with = "token_file")]
-    token: Option<Token>,
+    /// see --access-token-file [default: a new one, which is part of the address that is written]
+    #[arg(long, value_name = "TOKEN", value_parser = Token::new, conflicts_with = "access_token_file")]
+    access_token: Option<Token>,
     /// Read the token from a file
     #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    access_token_file: Option<PathBuf>,
     /// Name by which browsers may reach it, beside addresses and localhost; may be given again
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
@@ -99,8 +99,8 @@ pub(crate) fn run(args: &DashArgs) -> Result<(), Failure> {
 }
 
 fn given_token(args: &DashArgs) -> Result<Option<Token>, Failure> {
-    let Some(file) = &args.token_file else {
-        return Ok(args.token.clone());
+    let Some(file) = &args.access_token_file else {
+        return Ok(args.access_token.clone());
     };
     let text = fs::read_to_string(file);
     let text =

@@ -224,7 +224,7 @@ mod tests {
                     "address": "10.78.0.1:5000", "region": null, "receives": 0,
                     "publishes": 12, "away": null, "deaf": false, "host": null,
                     "version": null, "uptime_seconds": null, "sent_per_second": null,
-                    "received_per_second": null })
+                    "received_per_second": null, "rights": null })
         );
         let silent = NodeRow {
             away: Some(AwayReason::Silent),

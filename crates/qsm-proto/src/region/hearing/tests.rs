@@ -119,28 +119,6 @@ fn one_sign_of_three_packets_is_enough_after_half_a_second() {
     assert_eq!(earshot.due(), Instant::NEVER);
 }
 
-// Rule R-REACH-7.
-#[test]
-fn who_hears_nobody_doubts_others_at_once_and_who_hears_one_does_not() {
-    let mut earshot = Earshot::default();
-    assert!(!earshot.hears_nobody());
-    let newcomer = Speaker::asked(at(1), 0);
-    assert_eq!(newcomer.due, at(1).after(ASK));
-    earshot.speakers.insert(SPEAKER, newcomer);
-    assert!(!earshot.hears_nobody(), "it has only asked");
-    earshot.speakers.insert(SPEAKER, deaf(at(1)));
-    assert!(earshot.hears_nobody());
-    let other = Origin {
-        node: NodeId(8),
-        ..SPEAKER
-    };
-    earshot.hear(at(2), other);
-    assert!(!earshot.hears_nobody());
-    // That was before.
-    earshot.speakers.insert(other, deaf(at(3)));
-    assert!(earshot.hears_nobody());
-}
-
 // Rule R-REACH-3.
 #[test]
 fn who_was_not_heard_is_watched_longer_each_time() {

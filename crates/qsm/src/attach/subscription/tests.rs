@@ -1,3 +1,4 @@
+use core::cell::Cell;
 use std::collections::VecDeque;
 
 use qsm_net::LocalSocket;
@@ -282,37 +283,39 @@ fn readers_of_all_speeds_get_what_they_have_room_for() {
 }
 
 /// Whoever reads in place while the engine writes on sees whole messages.
+/// Messages that are sent to readers which look at them while more come.
+const NUMBERS: u64 = 60_000;
+
+/// Reads all messages, and looks at each more than once, with time between; more often the higher the pace.
+fn read_through(inbound: &Inbound, pace: usize) {
+    let next = Cell::new(1);
+    let mut look = |taken: Taken<'_>| match taken {
+        Taken::Message(_, message) => {
+            let expected = content(message.number, message.bytes.len());
+            assert!((0..=4 * pace).all(|_| message.bytes == expected));
+            assert_eq!(message.number, next.get());
+            next.set(next.get() + 1);
+        }
+        Taken::Notice(notice) => next.set(next.get() + notice.missing()),
+    };
+    while next.get() <= NUMBERS {
+        let (_, taken) = inbound.take_there(AT_ONCE, &mut look);
+        if taken.unwrap() == 0 {
+            thread::yield_now();
+        }
+    }
+    assert_eq!(next.get(), NUMBERS + 1);
+}
+
 #[test]
 fn messages_that_are_lent_are_never_torn() {
-    const NUMBERS: u64 = 60_000;
     let (logs, view) = log(256 << 10);
     let capacities = [1 << 12, 1 << 15, 1 << 17];
     let rings = capacities.map(|capacity| ring(&logs, &view, capacity));
     let (mut sinks, inbounds): (Vec<_>, Vec<_>) = rings.into_iter().unzip();
     thread::scope(|scope| {
         for (pace, inbound) in inbounds.iter().enumerate() {
-            scope.spawn(move || {
-                let mut next = 1;
-                while next <= NUMBERS {
-                    let mut look = |taken: Taken<'_>| match taken {
-                        Taken::Message(_, message) => {
-                            // Twice, with time between.
-                            for _ in 0..=4 * pace {
-                                let length = message.bytes.len();
-                                assert_eq!(message.bytes, content(message.number, length));
-                            }
-                            assert_eq!(message.number, next);
-                            next += 1;
-                        }
-                        Taken::Notice(notice) => next += notice.missing(),
-                    };
-                    let (_, taken) = inbound.take_there(AT_ONCE, &mut look);
-                    if taken.unwrap() == 0 {
-                        thread::yield_now();
-                    }
-                }
-                assert_eq!(next, NUMBERS + 1);
-            });
+            scope.spawn(move || read_through(inbound, pace));
         }
         for number in 1..=NUMBERS {
             let bytes = content(number, (number * 37 % 700) as usize);

@@ -173,11 +173,12 @@ impl Plan {
     fn core(
         &self,
         place: usize,
-        (port, entry): (Ports, EntryQueue),
+        opened: (Ports, EntryQueue),
         all: &[Arc<Shared>],
     ) -> Result<Core, StartError> {
         let clock = Clock::start();
         let now = clock.now();
+        let (port, entry) = opened;
         let config = self.config(place, &port)?;
         let about = About {
             name: config.name.clone(),

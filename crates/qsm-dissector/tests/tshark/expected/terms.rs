@@ -1,0 +1,45 @@
+use qsm_wire::membership::{GroupLifetime, MemberFilter, RepairLimit, Update};
+
+use super::Sheet;
+
+pub(super) fn of_terms(sheet: &mut Sheet, terms: &Update) {
+    match terms {
+        Update::Lifetimes { region, groups } => {
+            sheet.put("update", 10);
+            sheet.put("region", region);
+            groups.iter().for_each(|one| of_lifetime(sheet, *one));
+        }
+        Update::Repairs { limit } => of_repair_limit(sheet, *limit),
+        Update::MinimumRate {
+            region,
+            packets_per_second,
+        } => {
+            sheet.put("update", 12);
+            sheet.put("region", region);
+            sheet.put("minimum_rate", packets_per_second);
+        }
+        other => panic!("{other:?} is compared nowhere"),
+    }
+}
+
+fn of_lifetime(sheet: &mut Sheet, one: GroupLifetime) {
+    sheet.put("group", one.group);
+    sheet.put("lifetime", one.ms);
+}
+
+fn of_repair_limit(sheet: &mut Sheet, limit: RepairLimit) {
+    sheet.put("update", 11);
+    sheet.put("repair_rate", limit.bytes_per_second);
+    sheet.put("repair_share", limit.share_ppm);
+}
+
+pub(super) fn of_filter(sheet: &mut Sheet, member: &MemberFilter) {
+    sheet.origin("origin", member.origin);
+    for group in &member.unwanted {
+        sheet.put("group", group);
+    }
+    for start in &member.since {
+        sheet.put("group", start.group);
+        sheet.put("view", start.view);
+    }
+}
