@@ -216,15 +216,15 @@ fn kind(facts: &Facts) -> Finding {
         ),
         Some(Kind::Wireless) => warning(
             format!(
-                "{name} is wireless: access points send multicast at their lowest rate, unacknowledged; \
-                 nodes go by unicast there unless --multicast asm says otherwise"
+                "{name} is wireless: access points send multicast at their lowest rate, unacknowledged{}",
+                unicast_words(facts)
             ),
             "use a cable; or let the access point turn multicast into unicast",
         ),
         Some(Kind::Tunnel(kind)) => warning(
             format!(
-                "{name} is a tunnel ({kind}): most of them carry no multicast; nodes go by unicast there \
-                 unless --multicast asm says otherwise"
+                "{name} is a tunnel ({kind}): most of them carry no multicast{}",
+                unicast_words(facts)
             ),
             "check it as the page \"Networks\" says, or use another network",
         ),
@@ -238,6 +238,19 @@ fn kind(facts: &Facts) -> Finding {
     }
 }
 
+/// Nodes do not multicast there if nothing is said.
+fn goes_by_unicast(facts: &Facts) -> bool {
+    let medium = facts.link.medium;
+    medium.is_some_and(|medium| !medium.suits_multicast())
+}
+
+fn unicast_words(facts: &Facts) -> &'static str {
+    match goes_by_unicast(facts) {
+        true => "; nodes go by unicast there unless --multicast asm says otherwise",
+        false => "",
+    }
+}
+
 fn multicast_flag(facts: &Facts) -> Finding {
     let (id, name) = ("multicast-flag", &facts.link.name);
     match facts.link.multicast {
@@ -247,7 +260,7 @@ fn multicast_flag(facts: &Facts) -> Finding {
             id,
             format!("{name} carries multicast within the host without the flag"),
         ),
-        Some(false) if matches!(facts.link.kind, Some(Kind::Tunnel(_))) => ok(
+        Some(false) if goes_by_unicast(facts) => ok(
             id,
             format!("{name} carries no multicast, and nodes need none there, but --service"),
         ),

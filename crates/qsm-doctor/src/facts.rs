@@ -1,5 +1,7 @@
 use std::net::Ipv4Addr;
 
+use qsm_net::Medium;
+
 use crate::firewall::Firewall;
 
 /// What is known of a host and of one of its interfaces. `None` is what could not be read.
@@ -39,6 +41,8 @@ pub struct Link {
     pub index: Option<u32>,
     /// Its kind.
     pub kind: Option<Kind>,
+    /// Medium that nodes take it for; `None`: it is down, or has no address.
+    pub medium: Option<Medium>,
     /// It is switched on.
     pub up: Option<bool>,
     /// A cable, or what stands for one, is there.

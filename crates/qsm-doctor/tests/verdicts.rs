@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use qsm_doctor::{
     Claim, Facts, Finding, Firewall, Growth, Kind, Ring, Rules, Verdict, Wishes, examine,
 };
+use qsm_net::Medium;
 
 /// A host on which nothing is wrong.
 fn healthy() -> Facts {
@@ -183,6 +184,26 @@ fn tunnels_carry_what_they_carry() {
     let mtu = report.findings.iter().find(|one| one.id == "mtu").unwrap();
     assert_eq!(mtu.verdict, Verdict::Fault);
     assert!(!mtu.remedy.is_empty() && mtu.changes.is_empty(), "{mtu:?}");
+}
+
+#[test]
+fn nodes_need_no_multicast_where_they_go_by_unicast() {
+    let mut facts = healthy();
+    // What `ip` calls a tunnel may be a wire for nodes.
+    facts.link.kind = Some(Kind::Tunnel("vxlan".to_owned()));
+    facts.link.multicast = Some(false);
+    for (medium, verdict) in [
+        (Medium::Wire, Verdict::Fault),
+        (Medium::Tunnel, Verdict::Ok),
+    ] {
+        facts.link.medium = Some(medium);
+        let report = examine(&facts, &Wishes::default());
+        let of = |id: &str| report.findings.iter().find(|one| one.id == id).unwrap();
+        assert_eq!(of("multicast-flag").verdict, verdict);
+        let said = &of("interface-kind").evidence;
+        let by_unicast = said.contains("nodes go by unicast there");
+        assert_eq!(by_unicast, medium == Medium::Tunnel, "{said}");
+    }
 }
 
 #[test]

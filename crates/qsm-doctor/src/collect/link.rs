@@ -1,6 +1,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 
+use qsm_net::{Medium, interfaces};
 use serde_json::Value;
 
 use super::error::CollectError;
@@ -32,7 +33,16 @@ const TUNNELS: [&str; 17] = [
 pub(crate) fn read(interface: &str) -> Result<(Link, Vec<String>), CollectError> {
     let links = list(&["-d", "-j", "link", "show"]).ok_or(CollectError::NoIp)?;
     let addresses = list(&["-j", "address", "show"]).unwrap_or_default();
-    links_of(&links, &addresses, interface, wireless(interface))
+    let (link, others) = links_of(&links, &addresses, interface, wireless(interface))?;
+    let medium = medium(interface);
+    Ok((Link { medium, ..link }, others))
+}
+
+/// The medium that nodes take the interface for.
+fn medium(interface: &str) -> Option<Medium> {
+    let all = interfaces().ok()?;
+    let found = all.into_iter().find(|one| one.name == interface)?;
+    Some(found.medium)
 }
 
 fn list(arguments: &[&str]) -> Option<Vec<Value>> {
@@ -88,6 +98,7 @@ fn links_of(
             .as_u64()
             .and_then(|index| u32::try_from(index).ok()),
         kind: Some(kind(link, wireless)),
+        medium: None,
         up: Some(up),
         carrier: up.then(|| has(link, "LOWER_UP")),
         multicast: Some(has(link, "MULTICAST")),
