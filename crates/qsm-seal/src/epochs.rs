@@ -65,11 +65,10 @@ impl Epochs {
         self.held.keys().copied()
     }
 
-    /// Returns whether packets name a key that is held by this number.
+    /// Returns whether a key of this number is held.
     #[must_use]
-    pub fn knows(&self, number: Option<KeyId>) -> bool {
-        let mut held = self.held.values();
-        held.any(|held| Some(held.opener.key()) == number)
+    pub fn knows(&self, number: KeyId) -> bool {
+        self.held.values().any(|held| held.opener.key() == number)
     }
 
     /// An order of the service has come by its session: the receipt to send, if it asks for one. An order that is

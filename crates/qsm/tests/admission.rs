@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{PATIENCE, Place, Site, expect_numbers, pattern, wait_for};
 use qsm::{
-    Builder, CloseReason, Event, Identity, NetworkOptions, Node, Observer, RequestError, Service,
-    ServiceEvent, StrangerCause, Subscription,
+    Builder, CloseReason, Event, Identity, NetworkOptions, Node, Observer, Publisher, RequestError,
+    Service, ServiceEvent, StrangerCause, Subscription,
 };
 use qsm_identity::{Claims, ClusterRoot, NodeKey, RevokedParts, Role, Roles, Serial, Token};
 use qsm_net::{PortConfig, Ports};
@@ -98,6 +98,20 @@ impl Plant {
         })
     }
 
+    /// Nodes that speak to each other.
+    fn talk<const N: usize>(&self) -> Talk<N> {
+        let nodes: [Node; N] = self.nodes();
+        let subscriptions = subscriptions(&nodes);
+        let publisher = nodes[0].publisher("x").unwrap();
+        let others = u32::try_from(N - 1).unwrap();
+        publisher.wait_for_members(others, PATIENCE).unwrap();
+        Talk {
+            nodes,
+            subscriptions,
+            publisher,
+        }
+    }
+
     /// Writes a list of revocations, as `qsm token revoke` does.
     fn revoke(&self, number: u64, serials: Vec<Serial>) {
         let list = self.root.revoke(RevokedParts {
@@ -110,6 +124,13 @@ impl Plant {
         fs::write(&next, list.unwrap().to_string()).unwrap();
         fs::rename(&next, self.list.path()).unwrap();
     }
+}
+
+/// Nodes that receive "x", and the first one's publisher to it.
+struct Talk<const N: usize> {
+    nodes: [Node; N],
+    subscriptions: [Subscription; N],
+    publisher: Publisher,
 }
 
 #[track_caller]
@@ -143,10 +164,11 @@ fn assert_clean(node: &Node) {
 fn nodes_with_tokens_hear_each_other_and_who_has_none_is_not_in() {
     let plant = Plant::new();
     let service = plant.service(0);
-    let nodes: [Node; 3] = plant.nodes();
-    let subscriptions = subscriptions(&nodes);
-    let publisher = nodes[0].publisher("x").unwrap();
-    publisher.wait_for_members(2, PATIENCE).unwrap();
+    let Talk {
+        nodes,
+        subscriptions,
+        publisher,
+    } = plant.talk::<3>();
     for number in 1..=2000 {
         publisher.send(&pattern(number, 500)).unwrap();
     }
@@ -350,10 +372,11 @@ fn read_to_end(subscription: &Subscription) -> u64 {
 fn keys_change_under_traffic_and_no_message_is_lost() {
     let plant = Plant::new();
     let service = plant.service(0);
-    let nodes: [Node; 2] = plant.nodes();
-    let subscriptions = subscriptions(&nodes);
-    let publisher = nodes[0].publisher("x").unwrap();
-    publisher.wait_for_members(1, PATIENCE).unwrap();
+    let Talk {
+        nodes,
+        subscriptions,
+        publisher,
+    } = plant.talk::<2>();
     let done = AtomicBool::new(false);
     let sent = thread::scope(|scope| {
         let sender = scope.spawn(|| {
@@ -397,10 +420,11 @@ fn nodes_go_on_when_a_service_begins_anew_and_others_come_in() {
     let plant = Plant::new();
     let service = plant.service(0);
     let port = service.address().port();
-    let nodes: [Node; 2] = plant.nodes();
-    let subscriptions = subscriptions(&nodes);
-    let publisher = nodes[0].publisher("x").unwrap();
-    publisher.wait_for_members(1, PATIENCE).unwrap();
+    let Talk {
+        nodes,
+        subscriptions,
+        publisher,
+    } = plant.talk::<2>();
     let send = |numbers: std::ops::RangeInclusive<u64>| {
         numbers.for_each(|number| publisher.send(&pattern(number, 100)).unwrap());
     };
@@ -509,10 +533,11 @@ fn forged(heard: &[Vec<u8>]) -> Vec<Vec<u8>> {
 fn packets_of_strangers_have_no_effect_but_on_counters() {
     let plant = Plant::new();
     let service = plant.service(0);
-    let nodes: [Node; 3] = plant.nodes();
-    let subscriptions = subscriptions(&nodes);
-    let publisher = nodes[0].publisher("x").unwrap();
-    publisher.wait_for_members(2, PATIENCE).unwrap();
+    let Talk {
+        nodes,
+        subscriptions,
+        publisher,
+    } = plant.talk::<3>();
     let mut attacker = Attacker::of(&plant, &service);
     let send = |numbers: std::ops::RangeInclusive<u64>| {
         numbers.for_each(|number| publisher.send(&pattern(number, 200)).unwrap());

@@ -30,7 +30,7 @@ const FRESH: Duration = Duration::from_millis(500);
 /// News that wait to be read; more are dropped.
 const NEWS_MAX: usize = 64;
 
-/// Who comes in.
+/// Account of who comes in.
 #[derive(Debug, Clone)]
 pub(crate) struct Entrant {
     pub(crate) cluster: String,
@@ -39,7 +39,7 @@ pub(crate) struct Entrant {
     pub(crate) name: Option<String>,
 }
 
-/// What has happened, for the node.
+/// News for the node.
 #[derive(Debug)]
 pub(crate) enum EntryNews {
     /// A service of the cluster does not let this node in, or has shut it out.
@@ -288,12 +288,10 @@ impl Entry {
         self.release(address);
     }
 
-    fn open_epoch(&mut self, datagram: &mut [u8]) -> Result<Opened, Refusal> {
+    fn open_epoch(&mut self, key: KeyId, datagram: &mut [u8]) -> Result<Opened, Refusal> {
         if Way::of(datagram) != Way::Members {
             // Its sessions alone have the keys for these; who has the epoch's is no service.
-            let known = sealed_by(datagram);
-            let members = self.epochs.knows(known.map(KeyId));
-            return Err(match members {
+            return Err(match self.epochs.knows(key) {
                 true => Refusal::Forged,
                 false => Refusal::Unkeyed,
             });
@@ -352,13 +350,13 @@ impl Guard for Entry {
         if cluster_of(datagram).is_some_and(|cluster| cluster != self.cluster) {
             return Err(Refusal::OtherCluster);
         }
-        let Some(key) = sealed_by(datagram) else {
+        let Some(key) = sealed_by(datagram).map(KeyId) else {
             return self.open_plain(from, datagram);
         };
         let mut sessions = self.sessions.iter();
-        match sessions.position(|one| one.session.key() == KeyId(key)) {
+        match sessions.position(|one| one.session.key() == key) {
             Some(at) => self.open_session(at, datagram),
-            None => self.open_epoch(datagram),
+            None => self.open_epoch(key, datagram),
         }
     }
 
@@ -400,7 +398,7 @@ mod tests {
         Beacon, ChannelId, Coverage, DataHeader, Frame, FrameHead, Incarnation, ViewNumber, seal,
     };
 
-    use super::super::gate::{Gate, GateLink};
+    use super::super::gate::{Gate, GateLink, GateNews, GateOrder, Leaves};
     use super::super::identity::unix_now;
     use super::*;
 
@@ -489,16 +487,18 @@ mod tests {
     /// A service and nodes, whose guards hear each other without loss.
     struct Room {
         gate: Gate,
+        link: Arc<GateLink>,
         entries: Vec<(NodeId, Entry)>,
         now: Instant,
-        /// What nodes were given, but for what is the guards' own.
+        /// Nodes that were given something, but for what is the guards' own.
         given: Vec<NodeId>,
     }
 
     impl Room {
         fn new(root: &ClusterRoot, nodes: &[u64]) -> Self {
             let link = Arc::<GateLink>::default();
-            let gate = Gate::new(&identity(root, Role::Service), CLUSTER, link).unwrap();
+            let service = identity(root, Role::Service);
+            let gate = Gate::new(&service, CLUSTER, Arc::clone(&link)).unwrap();
             let entries = nodes.iter().map(|node| {
                 let node = NodeId(*node);
                 let entrant = Entrant {
@@ -515,6 +515,7 @@ mod tests {
             let entries = entries.collect();
             Self {
                 gate,
+                link,
                 entries,
                 now: Instant::now(),
                 given: Vec::new(),
@@ -587,6 +588,28 @@ mod tests {
                 .seal(address(SERVICE), packet, &mut sealed)
                 .then_some(sealed)
         }
+
+        /// Reads the gate's news: true if a session has ended.
+        fn has_ended(&self) -> bool {
+            let mut news = std::iter::from_fn(|| self.link.news.pop());
+            news.any(|news| matches!(news, GateNews::Ended { .. }))
+        }
+    }
+
+    // Rule R-SEC-13: its rights are its own until then.
+    #[test]
+    fn the_session_of_who_has_left_ends_later_and_is_told_of() {
+        let root = ClusterRoot::generate().unwrap();
+        let mut room = Room::new(&root, &[1]);
+        room.settle();
+        let (node, how) = (NodeId(1), Leaves::Orderly);
+        room.link.orders.push(GateOrder::Gone { node, how });
+        room.gate.tick(room.now);
+        assert!(!room.has_ended());
+        let mut sealed = room.for_service(0, &frame(node)).unwrap();
+        assert!(room.gate.open(address(node), &mut sealed).is_ok());
+        room.gate.tick(room.now + Duration::from_secs(3));
+        assert!(room.has_ended());
     }
 
     // Rules R-SEC-12, R-SEC-14.

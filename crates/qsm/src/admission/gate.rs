@@ -24,12 +24,12 @@ use super::session::Session;
 use super::stats::AdmissionStats;
 
 /// Time after a service's start in which the members of a former one come back, before there is a new epoch: its key
-/// must be theirs at once, or some could not read what others send. They begin to
-/// look for another service when the former one has been silent for half a second.
+/// must be theirs at once, or some could not read what others send. They begin to look for another service when the
+/// former one has been silent for half a second.
 const GATHER: Duration = Duration::from_millis(700);
 /// The same from the first one on that comes back.
 const GATHER_OTHERS: Duration = Duration::from_secs(1);
-/// How often is looked who may not stay.
+/// Pause between two looks for who may not stay.
 const LOOK: Duration = Duration::from_millis(250);
 /// A session in which nothing was heard for so long is over.
 const QUIET_MAX: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ const QUIET_MAX: Duration = Duration::from_secs(60);
 const QUIET_OBSERVER: Duration = Duration::from_secs(10);
 /// Time for which a node that has left is still answered.
 const LINGER: Duration = Duration::from_secs(2);
-/// How often words are said again that have no receipt, at most.
+/// Least pause before words that have no receipt are said again.
 const REPEAT: Duration = Duration::from_millis(50);
 /// Hints to strangers in one [`LOOK`].
 const HINTS_MAX: u32 = 256;
@@ -62,7 +62,7 @@ pub(crate) enum GateOrder {
     Revoke(Revocations),
 }
 
-/// What has happened, for the service's thread.
+/// News for the service's thread.
 #[derive(Debug)]
 pub(crate) enum GateNews {
     /// A node is let in, with these rights.
@@ -74,6 +74,8 @@ pub(crate) enum GateNews {
     Refused { from: SocketAddr, reason: String },
     /// A node is shut out.
     Expelled { node: NodeId, reason: String },
+    /// A member's session is over.
+    Ended { node: NodeId },
     /// A list of revocations was not accepted.
     ListRefused { reason: String },
     /// Counters.
@@ -263,8 +265,8 @@ impl Gate {
             // It may lack orders of its former session.
             self.depart(now, node, Leaving::Left);
         }
-        if resumes && let Gathers::Until(at) = self.gathers {
-            self.gathers = Gathers::Others(at.max(now + GATHER_OTHERS));
+        if resumes && matches!(self.gathers, Gathers::Until(_)) {
+            self.gathers = Gathers::Others(now + GATHER_OTHERS);
         }
         match self.gathers {
             Gathers::Done => self.join(now, node),
@@ -307,8 +309,9 @@ impl Gate {
         if let Some(peer) = self.peers.remove(key)
             && !peer.guest.observes
         {
-            let doorman = self.server.admission();
-            doorman.leave(&peer.guest.key, peer.guest.node);
+            let node = peer.guest.node;
+            self.server.admission().leave(&peer.guest.key, node);
+            self.link.news.push(GateNews::Ended { node });
         }
     }
 
@@ -424,8 +427,7 @@ impl Gate {
         let length = peer.session.open(now, datagram)?;
         let (node, guest_key) = (peer.guest.node, peer.guest.key);
         let (observes, may_speak) = (peer.guest.observes, peer.may_speak());
-        let moved = peer.session.address != from;
-        if moved {
+        if peer.session.address != from {
             self.peers.relocate(key, from);
         }
         if !observes {
@@ -525,7 +527,7 @@ impl core::fmt::Debug for Gate {
 impl Guard for Gate {
     fn growth(&self, to: SocketAddr, datagram: &[u8]) -> usize {
         match Kind::peek(datagram) {
-            Some(Kind::Beacon) if !self.peers.speaks_at(to) => HERE_GROWTH,
+            Some(Kind::Beacon) if self.peers.key_at(to).is_none() => HERE_GROWTH,
             _ => Sealer::growth(datagram),
         }
     }
@@ -540,19 +542,19 @@ impl Guard for Gate {
             ..Header::default()
         };
         self.header = Some(header);
-        let speaks = self.peers.speaks_at(to);
+        let key = self.peers.key_at(to);
         match (Way::of(datagram), Kind::peek(datagram)) {
             (Way::Announcement, Some(Kind::Beacon)) => {
                 self.beacon = datagram.to_vec();
-                if !speaks {
+                if key.is_none() {
                     sealed.extend_from_slice(&here(&header, datagram));
                     return true;
                 }
             }
-            (Way::Service, _) if speaks => {}
+            (Way::Service, _) => {}
             _ => return false,
         }
-        let peer = self.peers.at(to);
+        let peer = key.and_then(|key| self.peers.get_mut(key));
         peer.is_some_and(|peer| peer.session.seal(datagram, sealed))
     }
 

@@ -111,7 +111,7 @@ impl Identity {
     }
 }
 
-/// Who uses an identity.
+/// User of an identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bearer<'a> {
     Service,

@@ -6,7 +6,7 @@ use qsm_wire::{
     AdmissionFrame, AdmissionStage, Body, Coverage, HEADER_BYTES, Header, Kind, Packet, seal,
 };
 
-/// What protects a packet.
+/// Protection of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// Where services are: in clear before there is a session.

@@ -57,21 +57,11 @@ impl Peers {
         self.by_key.get_mut(key)
     }
 
-    pub(super) fn at(&mut self, address: SocketAddr) -> Option<&mut Peer> {
-        let key = self.by_address.get(&address)?;
-        self.by_key.get_mut(key)
-    }
-
-    /// The session by which packets to this address go.
+    /// The session by which packets to this address go, if they go by one.
     pub(super) fn key_at(&self, address: SocketAddr) -> Option<u32> {
         let key = self.by_address.get(&address)?;
         let peer = self.by_key.get(key)?;
         peer.may_speak().then_some(*key)
-    }
-
-    /// True if packets to this address go by a session.
-    pub(super) fn speaks_at(&self, address: SocketAddr) -> bool {
-        self.key_at(address).is_some()
     }
 
     /// Adds one, in the place of a former session of the same member. `None`: there is no room.

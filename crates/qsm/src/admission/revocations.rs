@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use qsm_identity::Revocations;
 
-/// How often is looked whether the file has changed.
+/// Pause between two looks whether the file has changed.
 const LOOK: Duration = Duration::from_millis(500);
 /// Longest file that is read, bytes: a list of all that it may have takes a third.
 const FILE_BYTES_MAX: u64 = 1 << 18;
@@ -71,7 +71,7 @@ impl RevocationFile {
             .map_err(|error| format!("{shown} holds no list of revocations: {error}"))
     }
 
-    /// How long until it is to be looked at again.
+    /// Time until it is to be looked at again.
     pub(crate) fn due(&self) -> Duration {
         self.look_at.saturating_duration_since(Instant::now())
     }

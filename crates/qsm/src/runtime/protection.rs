@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use qsm_identity::Revocations;
 use qsm_net::Ports;
 use qsm_seal::ClusterKey;
 use qsm_wire::NodeId;
@@ -16,13 +17,15 @@ use crate::error::StartError;
 use crate::runtime::network::NetworkOptions;
 use crate::runtime::shield::Shield;
 
-/// What a service's sockets are guarded by, and what the guard has to tell.
+/// Protection of a service's sockets, and what the guard has to tell.
 pub(crate) struct Protection {
     cluster: String,
     key: Option<ClusterKey>,
     identity: Option<Identity>,
     link: Arc<GateLink>,
     list: Option<RevocationFile>,
+    /// The newest list that holds: each run of the guard begins with it.
+    revoked: Option<Revocations>,
     stats: AdmissionStats,
 }
 
@@ -40,6 +43,7 @@ impl Protection {
             identity: network.identity.clone(),
             link: Arc::default(),
             list: revoked.map(RevocationFile::new),
+            revoked: None,
             stats: AdmissionStats::default(),
         };
         match (&this.identity, &mut this.list) {
@@ -51,7 +55,7 @@ impl Protection {
                 if let Some(list) = list {
                     let verified = list.verify(&identity.root(), cluster);
                     verified.map_err(|error| no_list(error.to_string()))?;
-                    this.link.orders.push(GateOrder::Revoke(list));
+                    this.revoked = Some(list);
                 }
             }
             (None, Some(_)) => {
@@ -75,6 +79,9 @@ impl Protection {
                 StartError::Identity(error)
             })?;
             ports.protect(Box::new(gate));
+            if let Some(list) = &self.revoked {
+                self.link.orders.push(GateOrder::Revoke(list.clone()));
+            }
         }
         Ok(())
     }
@@ -89,7 +96,10 @@ impl Protection {
     /// The next news of the guard.
     pub(crate) fn poll(&mut self) -> Option<GateNews> {
         match self.list.as_mut().and_then(RevocationFile::poll) {
-            Some(Ok(list)) => self.link.orders.push(GateOrder::Revoke(list)),
+            Some(Ok(list)) => {
+                self.keep(&list);
+                self.link.orders.push(GateOrder::Revoke(list));
+            }
             Some(Err(reason)) => return Some(GateNews::ListRefused { reason }),
             None => {}
         }
@@ -98,6 +108,18 @@ impl Protection {
                 GateNews::Counted(stats) => self.stats = stats,
                 news => return Some(news),
             }
+        }
+    }
+
+    /// Keeps a list for guards to come, if it holds and is not older than the one that is kept.
+    fn keep(&mut self, list: &Revocations) {
+        let Some(identity) = &self.identity else {
+            return;
+        };
+        let holds = list.verify(&identity.root(), &self.cluster).is_ok();
+        let kept = self.revoked.as_ref();
+        if holds && kept.is_none_or(|kept| list.check_after(kept).is_ok()) {
+            self.revoked = Some(list.clone());
         }
     }
 

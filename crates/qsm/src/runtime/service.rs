@@ -39,7 +39,7 @@ impl Item for ServiceEvent {}
 
 /// Events that wait to be read; beyond that the oldest are dropped.
 pub(crate) const SERVICE_EVENTS: usize = 4096;
-/// How long an answer of the service's thread may take.
+/// Time that an answer of the service's thread may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a service that has yielded still shows its nodes the way.
 const YIELD_LINGER: Duration = Duration::from_secs(1);
@@ -209,7 +209,7 @@ fn set_times(config: &mut ServiceConfig, settings: &ServiceSettings) {
     }
 }
 
-/// What the state machine is told of these settings and this port.
+/// Configuration of the state machine by these settings and this port.
 fn configure(settings: &ServiceSettings, port: &Ports, discovery: SocketAddr) -> ServiceConfig {
     let mut config = ServiceConfig {
         cluster: settings.cluster.clone(),
@@ -555,6 +555,9 @@ impl Thread {
                     self.machine.expel(now, node);
                     self.tell(ServiceEvent::Expelled { node, reason });
                 }
+                // Its rights are those of its life, which another session may go on with.
+                GateNews::Ended { node } if self.machine.has_life(node) => {}
+                GateNews::Ended { node } => self.machine.forget_rights(node),
                 GateNews::Refused { from, reason } => {
                     self.tell(ServiceEvent::NotAdmitted {
                         address: from,
@@ -571,16 +574,16 @@ impl Thread {
 
     /// Tells the guard who is gone.
     fn note_gone(&mut self, event: &ServiceEvent) {
-        let (node, how) = match event {
-            ServiceEvent::Left { origin } => (origin.node, Leaves::Orderly),
+        match event {
+            // Its session goes on for a while, and so do its rights.
+            ServiceEvent::Left { origin } => self.protection.gone(origin.node, Leaves::Orderly),
             // One that came back in another life is here.
             ServiceEvent::Excluded { origin } if !self.machine.has_life(origin.node) => {
-                (origin.node, Leaves::Lost)
+                self.machine.forget_rights(origin.node);
+                self.protection.gone(origin.node, Leaves::Lost);
             }
-            _ => return,
-        };
-        self.machine.forget_rights(node);
-        self.protection.gone(node, how);
+            _ => {}
+        }
     }
 
     fn tell(&self, event: ServiceEvent) {
