@@ -32,7 +32,7 @@ enum Command {
     Compare(compare::Options),
     /// Rates of receiving in Rust, C, Java and Python, in turn.
     Bindings(bindings::Options),
-    /// What a managed runtime costs a receiver, over groups and rates.
+    /// Costs of a managed runtime to a receiver, over groups and rates.
     Runtime(bindings::RuntimeOptions),
     #[command(hide = true)]
     BindingsReceive(bindings::ReceiveOptions),

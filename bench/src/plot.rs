@@ -20,7 +20,7 @@ const PALETTE: [RGBColor; 12] = [
     RGBColor(0x55, 0x8b, 0x2f),
     RGBColor(0x45, 0x5a, 0x64),
 ];
-/// What has no colour of its own.
+/// Colour of a line that has none of its own.
 pub(crate) const RAW: RGBColor = RGBColor(0xa0, 0xa0, 0xa0);
 
 /// A line's values: x, then minimum, median and maximum.
@@ -37,7 +37,7 @@ impl Line {
     }
 }
 
-/// What the axes of a plot say.
+/// Texts at the axes of a plot.
 #[derive(Clone, Copy)]
 pub(crate) struct Labels {
     pub(crate) x: &'static str,
@@ -98,7 +98,7 @@ where
     Ok(())
 }
 
-/// Names beside the plot, from the best at the right edge downwards.
+/// Names beside the plot, from the highest at the right edge downwards.
 fn legend<'a>(
     root: &DrawingArea<SVGBackend<'a>, plotters::coord::Shift>,
     lines: &[Line],

@@ -8,6 +8,7 @@ use clap::Args;
 use lab::Actor;
 
 use crate::Failure;
+use crate::children::numbers;
 
 /// Bytes of a message.
 pub(super) const PAYLOAD: usize = 100;
@@ -87,7 +88,7 @@ impl Programs {
     }
 }
 
-/// What a receiver says of the time that was measured.
+/// Account of a receiver of the time that was measured.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Said {
     pub(super) messages: f64,
@@ -106,19 +107,15 @@ impl Said {
     pub(super) fn of(receiver: &Actor) -> Result<Self, Failure> {
         receiver.expect("warm")?;
         let then = cpu_ticks(receiver.pid())?;
-        let said = receiver.expect("rate")?;
+        let said = numbers(receiver, "rate")?;
         let ticks = cpu_ticks(receiver.pid())? - then;
-        let numbers: Vec<f64> = said
-            .split_whitespace()
-            .map(str::parse)
-            .collect::<Result<_, _>>()?;
-        let [messages, nanoseconds, more @ ..] = &numbers[..] else {
+        let [messages, nanoseconds, more @ ..] = &said[..] else {
             return Err(format!("{said:?} is no rate").into());
         };
-        let seconds = |at: usize| more.get(at).map_or(0.0, |nanoseconds| nanoseconds / 1e9);
+        let seconds = |at: usize| more.get(at).map_or(0.0, |nanos| *nanos as f64 / 1e9);
         Ok(Self {
-            messages: *messages,
-            seconds: nanoseconds / 1e9,
+            messages: *messages as f64,
+            seconds: *nanoseconds as f64 / 1e9,
             cpu_seconds: ticks as f64 / 100.0,
             gap_seconds: seconds(0),
             collector_seconds: seconds(1),

@@ -43,7 +43,7 @@ pub(crate) fn receive(options: &ReceiveOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was received in a time.
+/// Messages received in a time.
 #[derive(Default)]
 struct Count {
     messages: u64,

@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         groups: 1,
         rate,
     });
-    let mut report = Report::default();
+    let mut report = Report::of(options.programs.millis);
     for round in 0..options.rounds {
         for load in over_groups.into_iter().chain(over_rates) {
             for receiver in RECEIVERS {

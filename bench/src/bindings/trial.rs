@@ -10,7 +10,7 @@ const STOLEN_MAX: f64 = 0.05;
 /// Runs that are thrown away, at most, for each that is kept.
 const TRIES: usize = 10;
 
-/// Measures until a run has not lost too much of the CPUs to others. Returns what it gave, and how many were thrown away.
+/// Measures until a run has not lost too much of the CPUs to others.
 pub(super) fn kept<T>(
     name: &str,
     mut measure: impl FnMut() -> Result<T, Failure>,

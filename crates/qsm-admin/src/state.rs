@@ -19,7 +19,7 @@ pub struct NodeState {
     pub program: String,
     /// The version of its library.
     pub version: String,
-    /// What it goes by, where nodes do not multicast unless they are told to, as in "wlan0 is wireless".
+    /// Its medium, where nodes do not multicast unless they are told to, as in "wlan0 is wireless".
     #[serde(default)]
     pub medium: Option<String>,
 }

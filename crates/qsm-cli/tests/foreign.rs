@@ -3,12 +3,12 @@
 mod support;
 
 use std::io::Write;
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::thread::{self, JoinHandle};
 
 use lab::{HostId, Lab};
 use serde_json::Value;
-use support::{Lines, QSM, Running, assert_code};
+use support::{Lines, QSM, Running, assert_code, piped};
 
 const COUNT: usize = 30_000;
 
@@ -30,12 +30,8 @@ impl Cluster<'_> {
     }
 
     fn start(&self, host: usize, words: &[&str]) -> Running {
-        let mut command = self.lab.command(self.hosts[host], QSM);
-        command.args(words).args(["--cluster", self.name]);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let mut command = piped(self.lab.command(self.hosts[host], QSM), words);
+        command.args(["--cluster", self.name]);
         Running(command.spawn().unwrap())
     }
 

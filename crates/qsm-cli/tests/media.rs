@@ -5,11 +5,11 @@ mod support;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use lab::{HostId, Lab};
 use serde_json::Value;
-use support::{Lines, QSM, Running};
+use support::{Lines, QSM, Running, piped, stderr};
 
 const TUNNEL: &str = "tun0";
 const ADDRESS: &str = "10.9.0.1";
@@ -44,13 +44,7 @@ impl Stage {
     }
 
     fn qsm(&self, words: &[&str]) -> Command {
-        let mut command = self.lab.command(self.host, QSM);
-        command.args(words);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
+        piped(self.lab.command(self.host, QSM), words)
     }
 
     fn start(&self, words: &[&str]) -> Running {
@@ -93,16 +87,12 @@ impl Stage {
         stderr(&output)
     }
 
-    /// How each receiver says that it would reach the other, in words.
+    /// Words of each receiver on how it would reach the other.
     fn explain(&self) -> String {
         let output = self.qsm(&["explain", "news"]).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         String::from_utf8(output.stdout).unwrap()
     }
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]

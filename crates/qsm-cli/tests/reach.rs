@@ -4,12 +4,12 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::process::{ChildStdin, Command, Output, Stdio};
+use std::process::{ChildStdin, Command, Output};
 use std::thread;
 
 use lab::{HostId, Lab, Traffic};
 use serde_json::{Value, json};
-use support::{Lines, QSM, Running};
+use support::{Lines, QSM, Running, piped};
 
 /// Loss of everything.
 const ALL: u32 = 1_000_000;
@@ -53,12 +53,7 @@ impl Stage {
 
     /// Starts a command on a host, with these words.
     fn start(&self, host: usize, words: &[&str]) -> Running {
-        let mut command = self.lab.command(self.hosts[host], QSM);
-        command.args(words);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let mut command = piped(self.lab.command(self.hosts[host], QSM), words);
         Running(command.spawn().unwrap())
     }
 

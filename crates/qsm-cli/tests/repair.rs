@@ -3,12 +3,12 @@
 mod support;
 
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::thread;
 
 use lab::{HostId, Lab, Traffic};
 use serde_json::Value;
-use support::{Cluster, Lines, QSM, Running, assert_code, qsm, stderr};
+use support::{Cluster, Lines, QSM, Running, assert_code, piped, qsm, stderr};
 
 const SERVICE_PORT: &str = "4480";
 const COUNT: usize = 20_000;
@@ -23,13 +23,7 @@ struct Stage {
 
 impl Stage {
     fn command(&self, host: usize, words: &[&str]) -> Command {
-        let mut command = self.lab.command(self.hosts[host], QSM);
-        command.args(words);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
+        piped(self.lab.command(self.hosts[host], QSM), words)
     }
 
     fn address(&self, host: usize) -> String {
@@ -53,7 +47,7 @@ impl Stage {
     }
 }
 
-/// What a command counted.
+/// A counter of a command, as it says at its end.
 fn counter(output: &Output, name: &str) -> u64 {
     let said = stderr(output);
     let stats = said.lines().find(|line| line.starts_with('{')).unwrap();

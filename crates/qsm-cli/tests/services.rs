@@ -12,7 +12,7 @@ use domain::base::iana::Rcode;
 use domain::base::{Message, MessageBuilder, Name, Rtype};
 use domain::rdata::{A, Srv};
 use lab::{HostId, Lab};
-use support::{Cluster, Lines, QSM, Running};
+use support::{Cluster, Lines, QSM, Running, stderr};
 
 const PORT: u16 = 4480;
 /// Nobody listens there.
@@ -118,10 +118,6 @@ fn list(lab: &Lab, host: HostId, dns: &Dns, service: &str) -> Output {
         service,
     ]);
     command.output().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]

@@ -15,6 +15,10 @@ use domain::rdata::Srv;
 
 const CONFIGURATION: &str = "/etc/resolv.conf";
 const PORT: u16 = 53;
+/// Time that a server has to answer and times that each is asked, if nothing is configured: those of the C
+/// library.
+const TIMEOUT_SECONDS: u32 = 5;
+const ATTEMPTS: u32 = 2;
 /// Servers that are asked, as many as the C library takes.
 const SERVERS_MAX: usize = 3;
 /// Hosts of a service that are used, those to be tried first.
@@ -52,8 +56,8 @@ impl Resolver {
     fn parse(text: &str) -> Self {
         let mut resolver = Self {
             servers: Vec::new(),
-            timeout: Duration::from_secs(5),
-            attempts: 2,
+            timeout: Duration::from_secs(TIMEOUT_SECONDS.into()),
+            attempts: ATTEMPTS,
         };
         for line in text.lines() {
             let mut words = line.split_whitespace();
@@ -76,11 +80,11 @@ impl Resolver {
         let number = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0);
         match option.split_once(':') {
             Some(("timeout", text)) => {
-                let seconds = number(text).map_or(5, |seconds| seconds.min(30));
+                let seconds = number(text).map_or(TIMEOUT_SECONDS, |seconds| seconds.min(30));
                 self.timeout = Duration::from_secs(seconds.into());
             }
             Some(("attempts", text)) => {
-                self.attempts = number(text).map_or(2, |attempts| attempts.min(5));
+                self.attempts = number(text).map_or(ATTEMPTS, |attempts| attempts.min(5));
             }
             _ => {}
         }
@@ -208,7 +212,6 @@ fn query(name: &str) -> Result<Message<Vec<u8>>, String> {
     let name = Name::vec_from_str(name).map_err(|error| format!("no name of DNS: {error}"))?;
     let too_long = |_| "too long for a question".to_owned();
     let mut message = MessageBuilder::new_vec();
-    // Its low bits.
     message.header_mut().set_id((random() & 0xffff) as u16);
     message.header_mut().set_rd(true);
     let mut question = message.question();

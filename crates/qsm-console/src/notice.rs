@@ -283,7 +283,9 @@ struct NamedService {
 impl NamedService {
     fn of(options: &NodeOptions) -> Option<Self> {
         let places: Vec<String> = options.service.iter().map(ToString::to_string).collect();
-        (!places.is_empty()).then_some(())?;
+        if places.is_empty() {
+            return None;
+        }
         Some(Self {
             option: places.join(", "),
             addresses: options.services().ok()?,

@@ -25,7 +25,7 @@ const COVERAGE: &[(u64, &str)] = &[
     (2, "protected by a key instead"),
 ];
 
-/// What is said of identities and keys.
+/// Stages of what is said of identities and keys.
 const STAGES: &[(u64, &str)] = &[(1, "seek"), (2, "here"), (3, "handshake"), (4, "word")];
 
 /// Words of a member on how it hears a speaker.

@@ -163,7 +163,7 @@ pub(crate) struct Registry {
     ended: BTreeMap<NodeId, Incarnation>,
     /// Of each node the last life that another service has declared dead.
     dead_elsewhere: BTreeMap<NodeId, Incarnation>,
-    /// What nodes may send again (R-NAK-16).
+    /// Limit of what nodes send again (R-NAK-16).
     repair_limit: RepairLimit,
     /// What the next batch has to do.
     work: WorkQueue,

@@ -103,7 +103,7 @@ impl<A: Admission> Server<A> {
         self.counters
     }
 
-    /// What judges nodes.
+    /// The judge of nodes.
     #[must_use]
     pub fn admission(&self) -> &A {
         &self.admission

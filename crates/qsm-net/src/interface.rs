@@ -39,7 +39,7 @@ pub struct Interface {
     pub loopback: bool,
     /// The interface claims to carry multicast. `lo` does not, yet it does carry it within the host.
     pub multicast: bool,
-    /// What it sends by.
+    /// Its medium.
     pub medium: Medium,
 }
 
@@ -218,12 +218,11 @@ pub fn choose_interface(
     requested: Option<&str>,
     family: Option<Family>,
 ) -> Result<(Interface, String), InterfaceError> {
-    let wish = Wish {
+    choose_now(Wish {
         requested,
         family,
         multicast: true,
-    };
-    choose(&system::links()?, &system::routes(), wish)
+    })
 }
 
 /// The same where multicast is not needed: an interface that was asked for may lack it.
@@ -234,15 +233,19 @@ pub fn choose_unicast_interface(
     requested: Option<&str>,
     family: Option<Family>,
 ) -> Result<(Interface, String), InterfaceError> {
-    let wish = Wish {
+    choose_now(Wish {
         requested,
         family,
         multicast: false,
-    };
+    })
+}
+
+/// Chooses among the interfaces that there are now.
+fn choose_now(wish: Wish<'_>) -> Result<(Interface, String), InterfaceError> {
     choose(&system::links()?, &system::routes(), wish)
 }
 
-/// What an interface is wanted for.
+/// Purpose that an interface has to serve.
 #[derive(Clone, Copy, Debug)]
 struct Wish<'a> {
     /// Name or address.

@@ -274,7 +274,8 @@ impl Port {
     /// Longest time that a datagram had waited at a socket, of those received since this was asked last: from
     /// its arrival in the kernel, by its stamp (`SO_TIMESTAMPNS`), to its being received. The kernel begins to stamp
     /// soon after the first socket of the host asks for it; what came before counts as not having waited. Of a batch or
-    /// a train of datagrams only the first is looked at. `None` if nothing was received, or the wall's clock has been set back.
+    /// a train of datagrams only the first is looked at. `None` if nothing was received, or the wall's clock has been
+    /// set back.
     pub fn take_waited(&mut self) -> Option<Duration> {
         self.waited.take()
     }

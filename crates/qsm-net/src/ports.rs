@@ -202,8 +202,8 @@ impl Ports {
         Ok(count)
     }
 
-    /// How long until the guard has something to do, which it does by [`Ports::receive`]. `None` without one that waits
-    /// for anything.
+    /// Time until the guard has something to do, which it does by [`Ports::receive`]. `None` without one that waits for
+    /// anything.
     #[must_use]
     pub fn due(&self) -> Option<Duration> {
         let due = self.guard.as_ref()?.due()?;

@@ -50,8 +50,7 @@ pub enum GroupPace {
         /// Packets that each sender may send in a second, whatever receivers have room for; at least 1.
         packets_per_second: u32,
     },
-    /// That of the sender, whatever receivers have room for: what is not kept any more for those that lag
-    /// they lose.
+    /// Its own, whatever receivers have room for: what is not kept any more for those that lag they lose.
     Uncontrolled,
 }
 

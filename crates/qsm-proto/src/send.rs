@@ -288,7 +288,7 @@ pub struct SendStream {
     closed_bytes: usize,
     run: PaddingRun,
     pacer: Pacer,
-    /// What may leave whatever receivers have room for (R-RATE-10).
+    /// The rate below which no receiver holds it (R-RATE-10); none before it has one.
     minimum: Option<Box<MinimumRate>>,
     alarms: Alarms,
     counters: SendCounters,

@@ -113,7 +113,7 @@ impl Children {
         (before.upto, before.receivers) != (child.upto, child.receivers)
     }
 
-    /// Whether a child has said something of itself.
+    /// Tells whether a child has said something of itself.
     pub(crate) fn is_known(&self, place: usize) -> bool {
         self.get(place).is_some_and(|child| child.receivers > 0)
     }

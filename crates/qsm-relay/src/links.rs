@@ -24,7 +24,7 @@ impl Links {
         self.0 &= !Self::bit(place);
     }
 
-    /// Whether it holds this place.
+    /// Tells whether it holds this place.
     #[must_use]
     pub fn contains(self, place: usize) -> bool {
         self.0 & Self::bit(place) != 0
@@ -48,13 +48,13 @@ impl Links {
         (self.0 != 0).then_some(self.0.trailing_zeros() as usize)
     }
 
-    /// How many places it holds.
+    /// Number of its places.
     #[must_use]
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether it holds none.
+    /// Tells whether it holds none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0

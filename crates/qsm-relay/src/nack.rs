@@ -23,7 +23,7 @@ use crate::links::Links;
 /// Most NACK states of a session.
 pub(crate) const STATES_MAX: usize = 4096;
 
-/// Who is to be asked for a packet.
+/// Node that is to be asked for a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Asked {
     Parent,
@@ -56,7 +56,7 @@ struct NackState {
     sub: Links,
     /// Repliers that were asked in vain.
     tried: Links,
-    /// Whether the parent has elected this relay.
+    /// The parent has elected this relay.
     parent_waits: bool,
     stage: Stage,
     due: Instant,

@@ -36,7 +36,7 @@ pub enum Kind {
     Repair = 2,
     /// Packets that are missing; from a parent: packets that a child is to repair.
     Nack = 3,
-    /// How far a child is.
+    /// Progress of a child.
     Ack = 4,
     /// Somebody wants to be a child.
     Join = 5,
@@ -44,7 +44,7 @@ pub enum Kind {
     Joined = 6,
     /// It is none any more.
     Leave = 7,
-    /// How far the stream goes, when the source is silent.
+    /// Progress of the stream, when the source is silent.
     Heartbeat = 8,
 }
 
@@ -74,7 +74,7 @@ pub struct Data<'a> {
     pub sequence: u64,
     /// All receivers have everything up to here, and nobody keeps it any more.
     pub released: u64,
-    /// What the source's application has sent.
+    /// Bytes of the source's application.
     pub payload: &'a [u8],
 }
 
@@ -165,9 +165,9 @@ impl Eq for Missing {}
 /// A NACK, with the ACK that it carries (S1, 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nack {
-    /// How far its maker is; [`Report::NONE`] from a parent.
+    /// Progress of its maker; [`Report::NONE`] from a parent.
     pub report: Report,
-    /// What it misses, or is to repair.
+    /// Packets that it misses, or is to repair.
     pub missing: Missing,
 }
 
@@ -182,7 +182,7 @@ pub struct Joined {
     pub known: bool,
 }
 
-/// How far a stream goes.
+/// Progress of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heartbeat {
     /// Number of the newest packet, 0 before the first.

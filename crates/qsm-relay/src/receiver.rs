@@ -29,7 +29,7 @@ pub enum Event {
     Delivered {
         /// Its number.
         sequence: u64,
-        /// What the source's application has sent.
+        /// Bytes of the source's application.
         payload: Arc<[u8]>,
     },
     /// Packets that nobody keeps any more.
@@ -50,14 +50,7 @@ enum Stage {
     Member,
 }
 
-/// A request that is repeated until the packet comes.
-#[derive(Debug, Clone, Copy)]
-struct Asked {
-    due: Instant,
-    interval: Duration,
-}
-
-/// Who receives a session by a parent, a relay or the source, and repairs for others when it is
+/// Leaf of a session: receives by a parent, a relay or the source, and repairs for others when it is
 /// elected. Rule R-RELAY-11.
 #[derive(Debug)]
 pub struct Receiver {
@@ -77,7 +70,8 @@ pub struct Receiver {
     ended: bool,
     /// Packets that are not released.
     kept: BTreeMap<u64, Arc<[u8]>>,
-    asked: BTreeMap<u64, Asked>,
+    /// Requests that are repeated until their packets come.
+    asked: BTreeMap<u64, Repetition>,
     timers: Timers<u64>,
     asked_upto: u64,
     ack: Repetition,
@@ -265,7 +259,7 @@ impl Receiver {
         if needed {
             self.kept.insert(data.sequence, data.payload.into());
             if let Some(asked) = self.asked.remove(&data.sequence) {
-                self.timers.cancel(asked.due, data.sequence);
+                self.timers.cancel(asked.at, data.sequence);
             }
         } else {
             self.stats.duplicates += 1;
@@ -307,7 +301,7 @@ impl Receiver {
         self.kept = self.kept.split_off(&(upto + 1));
         let rest = self.asked.split_off(&(upto + 1));
         for (sequence, asked) in core::mem::replace(&mut self.asked, rest) {
-            self.timers.cancel(asked.due, sequence);
+            self.timers.cancel(asked.at, sequence);
         }
     }
 
@@ -349,11 +343,11 @@ impl Receiver {
     }
 
     fn ask(&mut self, now: Instant, sequence: u64, interval: Duration) {
-        let due = now.after(interval);
-        if let Some(before) = self.asked.insert(sequence, Asked { due, interval }) {
-            self.timers.cancel(before.due, sequence);
+        let request = Repetition::new(now, interval);
+        if let Some(before) = self.asked.insert(sequence, request) {
+            self.timers.cancel(before.at, sequence);
         }
-        self.timers.set(due, sequence);
+        self.timers.set(request.at, sequence);
         self.stats.nacked += 1;
         self.reported = self.report();
         self.ack.at = now.after(self.ack.interval);
@@ -376,12 +370,11 @@ impl Receiver {
 
     fn acknowledge(&mut self, now: Instant) {
         let report = self.report();
-        let interval = if report == self.reported {
-            self.timing.doubled(self.ack.interval)
+        if report == self.reported {
+            self.ack.double(now, self.timing.ack_max);
         } else {
-            self.timing.ack_min
-        };
-        self.ack = Repetition::new(now, interval);
+            self.ack = Repetition::new(now, self.timing.ack_min);
+        }
         self.reported = report;
         self.outbox
             .push(self.parent, self.session, Body::Ack(report));

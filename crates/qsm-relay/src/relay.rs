@@ -25,7 +25,7 @@ pub struct Onward {
     session: SessionId,
     /// Children of its session that get it.
     pub children: Links,
-    /// Whether the parent gets it.
+    /// The parent gets it.
     pub parent: bool,
 }
 

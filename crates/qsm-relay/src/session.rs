@@ -71,30 +71,25 @@ impl Session {
         let arrival = self.note(data.sequence, data.released);
         self.nacks.give_up(cx, data.released);
         let members = self.children.members();
-        let all = match arrival {
+        match arrival {
             Arrival::Duplicate => {
                 cx.stats.data_duplicates += 1;
                 return Waiting::default();
             }
-            Arrival::Next => Waiting {
-                children: members,
-                parent: false,
-            },
+            Arrival::Next => {}
             Arrival::Gap(gap) => {
                 cx.stats.losses_detected += u64::from(gap.count());
                 self.ask_for_lost(cx);
-                Waiting {
-                    children: members,
-                    parent: false,
-                }
             }
-            Arrival::Filled => Waiting {
-                parent: false,
-                ..self.nacks.serve_all(cx, data.sequence, members)
-            },
-        };
+            Arrival::Filled => {
+                self.nacks.serve_all(cx, data.sequence, members);
+            }
+        }
         cx.stats.data_forwarded += 1;
-        all
+        Waiting {
+            children: members,
+            parent: false,
+        }
     }
 
     /// The end of the stream as its source tells it, which may show losses that no packet shows.
@@ -284,18 +279,17 @@ impl Session {
 
     fn acknowledge(&mut self, cx: &mut Context<'_>) {
         let report = self.own_report(cx.now);
-        let interval = if report == self.reported {
-            cx.timing.doubled(self.ack.interval)
+        if report == self.reported {
+            self.ack.double(cx.now, cx.timing.ack_max);
         } else {
-            cx.timing.ack_min
-        };
-        self.ack = Repetition::new(cx.now, interval);
+            self.ack = Repetition::new(cx.now, cx.timing.ack_min);
+        }
         self.reported = report;
         cx.outbox.push(cx.parent, cx.id, Body::Ack(report));
     }
 
-    /// What everybody below has. A relay that has begun anew says nothing as long as children may
-    /// live that have not told it of themselves. Rules R-RELAY-3, R-RELAY-9.
+    /// Report of what everybody below has. A relay that has begun anew says nothing as long as
+    /// children may live that have not told it of themselves. Rules R-RELAY-3, R-RELAY-9.
     fn own_report(&self, now: Instant) -> Report {
         let quiet = now < self.quiet_until || !self.children.untold().is_empty();
         let known = self.children.first_min().zip(self.children.upto_min());

@@ -58,7 +58,7 @@ impl fmt::Display for SendError {
 
 impl core::error::Error for SendError {}
 
-/// Who gets a packet of a source.
+/// Recipients of a packet of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum To {
     /// This address.
@@ -87,7 +87,7 @@ pub struct Source {
     released: u64,
     /// Packets behind `released`, in order.
     kept: VecDeque<Arc<[u8]>>,
-    /// Who has been repaired just now, and until when that counts.
+    /// Children that have been repaired just now, by packet, and until when that counts.
     held: BTreeMap<u64, (Links, Instant)>,
     heartbeat: Option<Repetition>,
     /// When silent children are looked for, once there are any.
@@ -177,7 +177,7 @@ impl Source {
                 self.report(now, place, &nack.report);
                 self.nack(now, place, &nack.missing);
             }
-            // A relay was asked to repair by nobody here.
+            // The source has asked nobody to repair.
             Body::Repair(_) | Body::Data(_) | Body::Heartbeat(_) | Body::Joined(_) => {
                 self.stats.refused += 1;
             }
@@ -267,10 +267,10 @@ impl Source {
 
     fn join(&mut self, place: usize, from: SocketAddr) {
         let known = self.children.is_known(place);
-        if self.children.owed(place).is_none() {
+        let first = self.children.owed(place).unwrap_or_else(|| {
             self.children.owe(place, self.highest + 1);
-        }
-        let first = self.children.owed(place).unwrap_or(self.highest + 1);
+            self.highest + 1
+        });
         let joined = Joined {
             first,
             highest: self.highest.max(first - 1),

@@ -35,27 +35,21 @@ impl Timing {
     /// Intervals for these round trips: to the farthest child, and to the parent.
     #[must_use]
     pub fn new(children: Duration, parent: Duration) -> Self {
-        let at_least = |least: Duration, other: Duration| least.max(other);
         let ms = Duration::from_millis;
-        let upstream_retry = at_least(ms(1), parent * 3 / 2);
+        let upstream_retry = ms(1).max(parent * 3 / 2);
         Self {
-            delay_to_decide: at_least(Duration::from_micros(200), children),
-            replier_wait: at_least(ms(1), children * 4),
-            served_hold: at_least(ms(1), children * 3 / 2),
+            delay_to_decide: Duration::from_micros(200).max(children),
+            replier_wait: ms(1).max(children * 4),
+            served_hold: ms(1).max(children * 3 / 2),
             upstream_retry,
-            retry_max: at_least(ms(500), upstream_retry * 8),
-            nack_lifetime: at_least(ms(2000), upstream_retry * 16),
-            ack_min: at_least(ms(10), parent / 4),
+            retry_max: ms(500).max(upstream_retry * 8),
+            nack_lifetime: ms(2000).max(upstream_retry * 16),
+            ack_min: ms(10).max(parent / 4),
             ack_max: ms(1000),
             child_lifetime: ms(5000),
             session_lifetime: ms(30_000),
-            join_retry: at_least(ms(100), parent * 2),
+            join_retry: ms(100).max(parent * 2),
             heartbeat_min: ms(2),
         }
-    }
-
-    /// An interval after this one, within [`Timing::ack_max`].
-    pub(crate) fn doubled(&self, interval: Duration) -> Duration {
-        (interval * 2).min(self.ack_max)
     }
 }

@@ -15,8 +15,8 @@ pub enum Arrival {
     Next,
 }
 
-/// Which packets of a session have come (S1, 3.2.2): a list of bits that is cheap to change at both
-/// ends, and takes no memory while nothing is missing. Rule R-RELAY-4.
+/// Record of the packets of a session that have come (S1, 3.2.2): a list of bits that is cheap to change
+/// at both ends, and takes no memory while nothing is missing. Rule R-RELAY-4.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrackList {
     last_ordered: u64,
@@ -52,7 +52,7 @@ impl TrackList {
         self.last_received
     }
 
-    /// Whether the packet exists and has not come: an entry of S1's `lostList`.
+    /// Tells whether the packet exists and has not come: an entry of S1's `lostList`.
     #[must_use]
     pub fn is_lost(&self, sequence: u64) -> bool {
         let word = (sequence / BITS).checked_sub(self.base);

@@ -25,17 +25,22 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+fn packet(body: Body<'_>) -> Packet<'_> {
+    let session = SESSION;
+    Packet { session, body }
+}
+
+fn encoded(body: Body<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    packet(body).encode(&mut bytes);
+    bytes
+}
+
 #[track_caller]
 fn assert_packet(body: Body<'_>, kind: &str, check: &str, fields: &str) {
-    let packet = Packet {
-        session: SESSION,
-        body,
-    };
-    let mut bytes = Vec::new();
-    packet.encode(&mut bytes);
     let expected = bytes_of(&format!("81 {kind} 0000 {check} {SESSION_BYTES} {fields}"));
-    assert_eq!(hex(&bytes), hex(&expected));
-    assert_eq!(Packet::decode(&expected), Ok(packet));
+    assert_eq!(hex(&encoded(body)), hex(&expected));
+    assert_eq!(Packet::decode(&expected), Ok(packet(body)));
 }
 
 #[test]
@@ -94,10 +99,7 @@ fn heartbeat() {
 /// The reason why these fields are no packet, whatever the checksum.
 #[track_caller]
 fn assert_refused(body: Body<'_>, reason: DecodeError) {
-    let mut bytes = Vec::new();
-    let session = SESSION;
-    Packet { session, body }.encode(&mut bytes);
-    assert_eq!(Packet::decode(&bytes), Err(reason), "{body:?}");
+    assert_eq!(Packet::decode(&encoded(body)), Err(reason), "{body:?}");
 }
 
 #[test]
@@ -135,14 +137,7 @@ fn fields_out_of_bounds_are_refused() {
         Body::Heartbeat(heartbeat(0, 0)),
         Body::Ack(report(9, 8)),
     ] {
-        let mut bytes = Vec::new();
-        let session = SESSION;
-        Packet {
-            session,
-            body: legal,
-        }
-        .encode(&mut bytes);
-        assert!(Packet::decode(&bytes).is_ok(), "{legal:?}");
+        assert!(Packet::decode(&encoded(legal)).is_ok(), "{legal:?}");
     }
 }
 
@@ -163,13 +158,7 @@ fn a_nack_holds_as_much_as_its_limits_say() {
 
 #[test]
 fn other_versions_and_kinds_are_refused() {
-    let mut bytes = Vec::new();
-    let session = SESSION;
-    Packet {
-        session,
-        body: Body::Join,
-    }
-    .encode(&mut bytes);
+    let bytes = encoded(Body::Join);
     let changed = |at: usize, value: u8| {
         let mut changed = bytes.clone();
         changed[at] = value;

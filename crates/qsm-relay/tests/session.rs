@@ -5,6 +5,22 @@ mod support;
 use qsm_relay::{Kind, SendError};
 use support::{Link, Net, SESSION, SOURCE, ms};
 
+/// A relay with two receivers, after ten packets; the second one is cut off.
+fn cut_off(window: u64) -> (Net, usize, Vec<usize>) {
+    let mut net = Net::new(1, Link::clean(2), window);
+    let relay = net.relay(SOURCE);
+    let receivers = net.receivers_below(relay, 2);
+    net.settle(2);
+    net.stream(10, ms(1));
+    net.run(ms(100));
+    let cut = Link {
+        loss_ppm: 1_000_000,
+        ..Link::clean(2)
+    };
+    net.set_link(relay, receivers[1], cut);
+    (net, relay, receivers)
+}
+
 /// R-RELAY-2: the numbers of receivers add up on their way to the source.
 #[test]
 fn the_session_protocol_counts_receivers_at_all_levels() {
@@ -130,18 +146,8 @@ fn a_relay_that_has_forgotten_everything_costs_time_alone() {
 /// Children that a new relay does not know of yet must not be forgotten by the source.
 #[test]
 fn a_relay_that_has_begun_anew_acknowledges_nothing_until_all_can_have_reported() {
-    let mut net = Net::new(1, Link::clean(2), 4096);
-    let relay = net.relay(SOURCE);
-    let receivers = net.receivers_below(relay, 2);
-    net.settle(2);
-    net.stream(10, ms(1));
-    net.run(ms(100));
-    // One receiver is cut off while the relay forgets it.
-    let cut = Link {
-        loss_ppm: 1_000_000,
-        ..Link::clean(2)
-    };
-    net.set_link(relay, receivers[1], cut);
+    // The relay forgets the receiver while that is cut off.
+    let (mut net, relay, receivers) = cut_off(4096);
     net.stop(relay);
     net.start(relay);
     net.stream(10, ms(1));
@@ -203,17 +209,7 @@ fn a_receiver_that_comes_late_gets_what_follows_and_is_not_elected_for_what_was_
 /// A receiver that is silent for too long does not hold up the others, and is told what it lacks.
 #[test]
 fn a_receiver_that_was_away_for_too_long_is_told_what_it_has_lost() {
-    let mut net = Net::new(1, Link::clean(2), 32);
-    let relay = net.relay(SOURCE);
-    let receivers = net.receivers_below(relay, 2);
-    net.settle(2);
-    net.stream(10, ms(1));
-    net.run(ms(100));
-    let cut = Link {
-        loss_ppm: 1_000_000,
-        ..Link::clean(2)
-    };
-    net.set_link(relay, receivers[1], cut);
+    let (mut net, relay, receivers) = cut_off(32);
     // The window fills, the child is given up, and the source goes on.
     net.stream(100, ms(20));
     net.run(ms(8000));

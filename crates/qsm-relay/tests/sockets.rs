@@ -17,7 +17,7 @@ const SESSION: SessionId = SessionId {
 };
 const PACKETS: u64 = 2000;
 const RECEIVERS: u32 = 8;
-/// How long everything may take before the test has failed.
+/// Time after which the test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn timing() -> Timing {

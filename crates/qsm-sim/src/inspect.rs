@@ -153,7 +153,7 @@ impl World {
         else {
             return Ok(());
         };
-        let loses = !self.options.gone_after.is_zero() || self.options.minimum_packets() > Some(0);
+        let loses = !self.options.gone_after.is_zero() || self.options.minimum_packets() > 0;
         if !self.checkers.armed || !loses {
             return Ok(());
         }
@@ -242,7 +242,7 @@ impl World {
 impl World {
     /// Senders that no receiver may hold go on, unless they stand still or have too much to read.
     fn judge_minimum(&mut self) -> Result<(), Violation> {
-        if self.options.minimum_packets().unwrap_or(0) == 0 {
+        if self.options.minimum_packets() == 0 {
             return Ok(());
         }
         let now = self.engine.now();

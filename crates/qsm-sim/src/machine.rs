@@ -150,7 +150,7 @@ impl Machine {
         }
     }
 
-    /// Packets of another cluster come to all multicast addresses of the node's regions: as many as it
+    /// Packets of another cluster come to all multicast addresses of the node's regions, more than it
     /// takes for strays.
     pub(crate) fn meet_foreign(&mut self, now: Instant) {
         if let Self::Node(node) = self {
@@ -247,7 +247,7 @@ impl Machine {
         self.regions_of(group).filter(receives).count()
     }
 
-    /// What a service that serves knows.
+    /// Rows of a service that serves.
     pub(crate) fn rows(&self) -> Option<Rows> {
         match self {
             Self::Service(service) => (service.term() > 0).then(|| service.rows()),

@@ -169,15 +169,15 @@ impl SimOptions {
         }
     }
 
-    /// Packets that each sender may send in a second whatever receivers have room for, to all groups; `None`
-    /// or 0: to some groups none.
-    pub(crate) fn minimum_packets(&self) -> Option<u32> {
+    /// Packets that each sender may send in a second whatever receivers have room for, to all groups; 0: to
+    /// some groups none.
+    pub(crate) fn minimum_packets(&self) -> u32 {
         let groups = 0..self.groups.len();
         let minima = groups.map(|group| {
             let pace = self.paces.get(&group);
             pace.map_or(0, |pace| pace.minimum_packets())
         });
-        minima.min()
+        minima.min().unwrap_or(0)
     }
 
     /// The pace that nodes keep; not that they are given, if they have that bug.

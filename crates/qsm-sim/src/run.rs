@@ -449,7 +449,7 @@ impl Run {
         }
     }
 
-    /// What survivors do not agree about yet, or plans have yet to keep.
+    /// Finds what survivors do not agree about yet, or plans have yet to keep.
     fn unsettled(&self) -> Option<Violation> {
         let checkers = &self.world.checkers;
         let survivors = checkers.armed.then(|| survivors::check(&checkers.history));

@@ -1,4 +1,3 @@
-use qsm_proto::region::Region;
 use qsm_wire::GroupId;
 
 use crate::machine::Machine;
@@ -19,21 +18,22 @@ impl Way {
     /// The way of a node's next message to a group.
     pub(crate) fn of(machine: &Machine, group: GroupId) -> Option<Self> {
         let me = machine.origin()?;
-        let takers = |region: &Region| -> Vec<bool> {
+        let mut way = Self {
+            group,
+            regions: 0,
+            unwanted: 0,
+            taken: machine.taken(),
+        };
+        for region in machine.regions_of(group) {
             let members = region.view().members().iter();
             let others = members.filter(|member| !member.leaving() && member.origin != me);
-            others
-                .map(|member| region.takes(member.origin, group))
-                .collect()
-        };
-        let takers: Vec<Vec<bool>> = machine.regions_of(group).map(takers).collect();
-        let lanes = takers.iter().filter(|takes| !takes.is_empty());
-        let unwanted = takers.iter().flatten().filter(|takes| !**takes);
-        Some(Self {
-            group,
-            regions: lanes.count() as u64,
-            unwanted: unwanted.count() as u64,
-            taken: machine.taken(),
-        })
+            let mut empty = true;
+            for member in others {
+                empty = false;
+                way.unwanted += u64::from(!region.takes(member.origin, group));
+            }
+            way.regions += u64::from(!empty);
+        }
+        Some(way)
     }
 }

@@ -227,7 +227,7 @@ fn limited(options: SimOptions) -> SimOptions {
     }
 }
 
-/// That of a member that is slow, which nobody waits for and nobody sets aside.
+/// The same as [`slow`], with a member that nobody waits for and nobody sets aside.
 fn uncontrolled(options: SimOptions) -> SimOptions {
     let mut run = slow(options);
     run.slow_after = Duration::ZERO;

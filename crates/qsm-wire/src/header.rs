@@ -110,7 +110,7 @@ kinds! {
     GroupReply = 26,
     /// A sum of the packets of a block, for those that miss some of them.
     Parity = 27,
-    /// What a node and its membership service say of identities and keys.
+    /// Word between a node and its membership service on identities and keys.
     Admission = 28,
 }
 

@@ -359,7 +359,7 @@ impl<'a> GroupReply<'a> {
     }
 }
 
-/// What an [`AdmissionFrame`] is for.
+/// Purpose of an [`AdmissionFrame`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum AdmissionStage {
@@ -383,7 +383,7 @@ impl AdmissionStage {
     }
 }
 
-/// What a node and a membership service say to each other about identities and keys, where a cluster takes tokens
+/// Word of a node and a membership service to each other about identities and keys, where a cluster takes tokens
 /// (PROTOCOL.md, section 9). It goes from socket to socket: no state machine of the protocol sees it.
 ///
 /// ```text
@@ -394,7 +394,7 @@ impl AdmissionStage {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdmissionFrame<'a> {
-    /// What it is for.
+    /// Its purpose.
     pub stage: AdmissionStage,
     /// The rest, by stage.
     pub content: &'a [u8],

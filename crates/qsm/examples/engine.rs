@@ -95,7 +95,7 @@ fn compare(words: &[String]) -> Outcome<()> {
     Ok(())
 }
 
-/// What is published.
+/// Messages that are published.
 struct Load {
     count: u64,
     /// Messages a second.
@@ -162,7 +162,7 @@ fn node(cluster: &str) -> Builder {
     Node::builder().cluster(cluster).interface("lo")
 }
 
-/// What a reader has seen.
+/// Account of a reader.
 #[derive(Default)]
 struct Timed {
     /// Latencies of those timed, nanoseconds.

@@ -35,15 +35,20 @@ struct Window {
     number: u64,
     sum: f64,
     readings: u32,
-    /// Whether a message of it is missing: no mean is better than a wrong one.
+    /// A message of it is missing: no mean is better than a wrong one.
     torn: bool,
+    /// Something is missing since its last reading: of this window or of the next.
+    gap: bool,
 }
 
 impl Window {
     /// Adds a reading. Returns the mean of the window before, if this reading is the first of the next.
     fn add(&mut self, reading: &Reading) -> Option<f64> {
         let number = reading.time / WINDOW;
+        let gap = std::mem::take(&mut self.gap);
+        self.torn |= gap;
         let ended = (number > self.number).then(|| std::mem::take(self));
+        self.torn |= gap;
         self.number = number;
         self.sum += reading.celsius;
         self.readings += 1;
@@ -73,8 +78,10 @@ fn filter(
                     alarms.send(format!("{room} {mean:.1}").as_bytes())?;
                 }
             }
-            // Which room it was is known in most cases; all of them are taken as torn in the others.
-            _missing => windows.values_mut().for_each(|window| window.torn = true),
+            // The node was away, and has caught up: nothing is missing.
+            Received::Back(_) => {}
+            // Whichever room it was of: all of them have a gap.
+            _missing => windows.values_mut().for_each(|window| window.gap = true),
         }
     }
     Ok(())

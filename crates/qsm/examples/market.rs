@@ -42,7 +42,7 @@ fn record(prices: &Subscription) -> Result<(u64, u64), RecvError> {
     Ok((written, missing))
 }
 
-/// Draws the newest prices, ten times a second.
+/// Draws the newest price of each name as it comes, until all are the last ones.
 fn draw(prices: &Latest) -> Result<BTreeMap<String, u32>, RecvError> {
     let mut screen = BTreeMap::new();
     while screen.len() < 3 || screen.values().any(|price| *price < STEPS) {

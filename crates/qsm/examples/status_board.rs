@@ -29,7 +29,7 @@ impl Server {
     }
 }
 
-/// What was last heard of each server, and when.
+/// State that was last heard of each server, and when.
 #[derive(Default)]
 struct Board {
     servers: BTreeMap<String, (String, Instant)>,

@@ -209,7 +209,7 @@ fn nobody_can_write_to_the_log() {
     scene.is_well(1);
 }
 
-/// What it holds of the log is written over while it would read it, which is its own affair.
+/// Blocks that it holds are written over while it would read them, which is its own affair.
 #[test]
 fn a_subscriber_that_claims_to_have_read_everything_harms_itself_alone() {
     let scene = Scene::new();

@@ -167,6 +167,15 @@ fn readers_that_keep_up_cost_no_copies_and_without_a_log_each_message_one() {
     }
 }
 
+/// Shares the engine with a log that is soon written over. Its events come out of the receiver.
+fn share_small(place: &Place, engine: &Node) -> (Share, Receiver<ShareEvent>) {
+    let (tell, told) = channel();
+    let options = place.options().log(1 << 20);
+    let options = options.on_event(move |event| drop(tell.send(event.clone())));
+    (engine.share_with(options).unwrap(), told)
+}
+
+/// Waits until a process has gone.
 fn gone(told: &Receiver<ShareEvent>) {
     while !matches!(
         told.recv_timeout(PATIENCE).unwrap(),
@@ -187,10 +196,7 @@ fn write_over(engine: &Node, other: &Subscription) {
 fn what_was_not_read_can_be_read_after_the_end() {
     let (site, place) = (Site::new(), Place::new());
     let engine = site.first("engine");
-    let (tell, told) = channel();
-    let options = place.options().log(1 << 20);
-    let options = options.on_event(move |event| drop(tell.send(event.clone())));
-    let _share = engine.share_with(options).unwrap();
+    let (_share, told) = share_small(&place, &engine);
     let (client, other) = (place.attach(), place.attach());
     let (unread, others) = (
         client.subscribe(["x"]).unwrap(),
@@ -214,10 +220,7 @@ fn what_was_not_read_can_be_read_after_the_end() {
 fn what_an_upcall_reads_stays_until_it_returns_also_when_the_process_leaves_meanwhile() {
     let (site, place) = (Site::new(), Place::new());
     let engine = site.first("engine");
-    let (tell, told) = channel();
-    let options = place.options().log(1 << 20);
-    let options = options.on_event(move |event| drop(tell.send(event.clone())));
-    let _share = engine.share_with(options).unwrap();
+    let (_share, told) = share_small(&place, &engine);
     let (client, other) = (place.attach(), place.attach());
     let others = other.subscribe(["y"]).unwrap();
     let (entered, inside) = channel();

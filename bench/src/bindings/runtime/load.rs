@@ -5,7 +5,7 @@ pub(super) const RECEIVERS: [&str; 3] = ["rust", "java", "python-batches"];
 /// Messages a second while the groups vary.
 pub(super) const RATE_OF_GROUPS: u64 = 50_000;
 
-/// What varies.
+/// Quantity that varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Axis {
     Groups,
@@ -31,7 +31,7 @@ impl Axis {
     }
 }
 
-/// What a receiver is given.
+/// Messages that a receiver is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Load {
     pub(super) axis: Axis,

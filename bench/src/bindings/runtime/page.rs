@@ -9,7 +9,7 @@ use crate::Failure;
 use crate::compare::Machine;
 use crate::plot::{Labels, Line, draw};
 
-use super::super::programs::Said;
+use super::super::programs::{PAYLOAD, Said};
 use super::super::report::Spread;
 use super::load::{Axis, Load, RATE_OF_GROUPS, RECEIVERS};
 use super::memory::Memory;
@@ -58,44 +58,30 @@ impl fmt::Display for Point {
     }
 }
 
-/// A figure of a run, with its heading, its unit's factor in the page and its digits.
+/// A figure of a run, as the page has it.
 struct Column {
     heading: &'static str,
     value: fn(&Point) -> f64,
     digits: usize,
 }
 
+impl Column {
+    const fn new(heading: &'static str, value: fn(&Point) -> f64, digits: usize) -> Self {
+        Self {
+            heading,
+            value,
+            digits,
+        }
+    }
+}
+
 const COLUMNS: [Column; 6] = [
-    Column {
-        heading: "messages/s",
-        value: |point| point.per_second,
-        digits: 0,
-    },
-    Column {
-        heading: "CPUs",
-        value: |point| point.cpu,
-        digits: 2,
-    },
-    Column {
-        heading: "memory, MiB",
-        value: |point| point.memory,
-        digits: 1,
-    },
-    Column {
-        heading: "at most, MiB",
-        value: |point| point.memory_most,
-        digits: 1,
-    },
-    Column {
-        heading: "longest gap, ms",
-        value: |point| point.gap,
-        digits: 1,
-    },
-    Column {
-        heading: "collector, %",
-        value: |point| point.collector * 100.0,
-        digits: 2,
-    },
+    Column::new("messages/s", |point| point.per_second, 0),
+    Column::new("CPUs", |point| point.cpu, 2),
+    Column::new("memory, MiB", |point| point.memory, 1),
+    Column::new("at most, MiB", |point| point.memory_most, 1),
+    Column::new("longest gap, ms", |point| point.gap, 1),
+    Column::new("collector, %", |point| point.collector * 100.0, 2),
 ];
 
 /// All runs of a load and a receiver.
@@ -105,14 +91,23 @@ struct Row {
     points: Vec<Point>,
 }
 
-#[derive(Default)]
 pub(super) struct Report {
+    /// Length of a run.
+    millis: u64,
     rows: Vec<Row>,
     /// Runs in which others had too much of the CPUs.
     pub(super) thrown_away: usize,
 }
 
 impl Report {
+    pub(super) fn of(millis: u64) -> Self {
+        Self {
+            millis,
+            rows: Vec::new(),
+            thrown_away: 0,
+        }
+    }
+
     pub(super) fn add(&mut self, load: Load, receiver: &'static str, point: Point) {
         let known = |row: &&mut Row| row.load == load && row.receiver == receiver;
         match self.rows.iter_mut().find(known) {
@@ -214,8 +209,9 @@ impl Report {
         let mut text = HEAD.to_owned();
         writeln!(
             text,
-            "**Here**: {cores} CPUs ({processor}), Linux {}, a sender and a receiver over loopback, messages of 100 bytes; medians of {runs} runs of 3 s, after a second of warm-up; {} runs were thrown away, since others had more than 5 % of the CPUs meanwhile. `runtime.csv` has each run.\n",
+            "**Here**: {cores} CPUs ({processor}), Linux {}, a sender and a receiver over loopback, messages of {PAYLOAD} bytes; medians of {runs} runs of {} s, after a third as much of warm-up; {} runs were thrown away, since others had more than 5 % of the CPUs meanwhile. `runtime.csv` has each run.\n",
             kernel.split('-').next().unwrap_or_default(),
+            self.millis as f64 / 1e3,
             self.thrown_away,
         )?;
         writeln!(
@@ -272,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_page_has_a_row_for_each_load_and_receiver() {
-        let mut report = Report::default();
+        let mut report = Report::of(3000);
         let load = |axis, groups| Load {
             axis,
             groups,

@@ -47,9 +47,9 @@ pub(crate) fn run(args: &InitArgs) -> Result<(), Failure> {
         authority: &authority,
         now,
     };
-    let service = first.make("service", &[Role::Service])?;
-    first.make("reader", &[Role::Subscribe])?;
-    first.make("writer", &[Role::Publish])?;
+    let service = first.make("service", Role::Service)?;
+    first.make("reader", Role::Subscribe)?;
+    first.make("writer", Role::Publish)?;
     let expires = service.claims().expires;
     let commands = commands(folder, &args.cluster);
     let text = match args.json {
@@ -78,13 +78,13 @@ struct First<'a> {
 }
 
 impl First<'_> {
-    /// Makes a key, and a token bound to it for these roles, in all groups.
-    fn make(&self, name: &str, roles: &[Role]) -> Result<Token, Failure> {
+    /// Makes a key, and a token bound to it for this role, in all groups.
+    fn make(&self, name: &str, role: Role) -> Result<Token, Failure> {
         let key = NodeKey::generate().map_err(authority::no_random)?;
         let file = |ending: &str| self.folder.join(format!("{name}.{ending}"));
         authority::write_secret(&file("key"), &key.to_text())?;
         let all = || "**".parse().map_err(RequestError::from);
-        let groups = |role: Role| match roles.contains(&role) {
+        let groups = |of: Role| match of == role {
             true => Ok::<_, RequestError>(vec![all()?]),
             false => Ok(Vec::new()),
         };
@@ -93,7 +93,7 @@ impl First<'_> {
             serial: Serial::random().map_err(authority::no_random)?,
             name: all()?,
             node_key: Some(key.public()),
-            roles: roles.iter().fold(Roles::NONE, |all, role| all.with(*role)),
+            roles: Roles::NONE.with(role),
             not_before: self.now,
             expires: self.now + FIRST_SECONDS,
             publish: groups(Role::Publish)?,

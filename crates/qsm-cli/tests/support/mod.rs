@@ -31,6 +31,16 @@ pub(crate) fn qsm() -> Command {
     command
 }
 
+/// A command that has these words, and pipes for all that it reads and writes.
+pub(crate) fn piped(mut command: Command, words: &[&str]) -> Command {
+    command
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
 /// A process that is killed when dropped.
 pub(crate) struct Running(pub(crate) Child);
 

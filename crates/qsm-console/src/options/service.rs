@@ -145,7 +145,7 @@ pub(super) fn addresses(
     Err(Failure::failed(causes.join("; "), remedies.join("; ")))
 }
 
-/// What was tried, for an error: each place, and the addresses that it has.
+/// Places that were tried, for an error, each with the addresses that it has.
 pub(super) fn tried(places: &[ServicePlace], family: Option<Family>) -> String {
     let words = |place: &ServicePlace| match (place, place.addresses(family)) {
         (ServicePlace::Address(_), _) => place.to_string(),

@@ -48,7 +48,7 @@ pub struct AddressPlan {
     taken: BTreeSet<u32>,
     /// When a resting address may be used again.
     resting: BTreeSet<(Instant, IpAddr)>,
-    /// Addresses at which others send, the newest last; they are not given again.
+    /// Addresses at which others send, the newest last; they are not given again as long as they are here.
     avoided: VecDeque<IpAddr>,
     /// Where to look for the next address: the one used longest ago comes last.
     cursor: u32,

@@ -51,6 +51,8 @@ pub(crate) struct Region {
     pub(crate) private: bool,
     /// Its members have different groups.
     pub(crate) merged: bool,
+    /// Others send to its address: everybody leaves it, and nobody is put there any more (R-MEM-20).
+    pub(crate) given_up: bool,
     /// The zone of its members and groups.
     pub(crate) zone: Zone,
     pub(crate) channel: ChannelId,
@@ -118,8 +120,6 @@ pub(crate) struct RegionTable {
     own: GivenNumbers,
     /// Numbers of regions that were taken over, since when they are not again.
     adopted: BTreeSet<RegionId>,
-    /// Regions at whose addresses others send: nobody is put there any more (R-MEM-20).
-    given_up: BTreeSet<RegionId>,
 }
 
 /// Numbers of regions that this service has given, as ranges. If there are too many, the oldest two
@@ -158,7 +158,6 @@ impl RegionTable {
         Self {
             own: GivenNumbers::default(),
             adopted: BTreeSet::new(),
-            given_up: BTreeSet::new(),
             regions: BTreeMap::new(),
             by_signature: BTreeMap::new(),
             plan,
@@ -237,6 +236,7 @@ impl RegionTable {
             deserted: ViewNumber(0),
             private: owner.is_some(),
             merged: false,
+            given_up: false,
             zone,
             channel: ChannelId(self.channel_last),
             address,
@@ -329,11 +329,11 @@ impl RegionTable {
         }
     }
 
-    /// The region is found by its groups from now on, unless it is private or merged.
+    /// The region is found by its groups from now on, unless it is private, merged or given up.
     fn make_findable(&mut self, id: RegionId) {
         let region = self.regions.get(&id);
-        let findable = |region: &&Region| !region.private && !region.merged;
-        if let Some(region) = region.filter(findable).filter(|_| !self.is_given_up(id)) {
+        let findable = |region: &&Region| !region.private && !region.merged && !region.given_up;
+        if let Some(region) = region.filter(findable) {
             let same = self.by_signature.entry(region.signature).or_default();
             same.push(id);
         }
@@ -342,7 +342,6 @@ impl RegionTable {
     pub(crate) fn remove(&mut self, now: Instant, id: RegionId) -> Option<Region> {
         self.forget_signature(id);
         let region = self.regions.remove(&id)?;
-        self.given_up.remove(&id);
         self.plan.give_back(now, region.address);
         Some(region)
     }
@@ -350,21 +349,14 @@ impl RegionTable {
     /// Others send to the address of a region: it is not found any more, and its address avoided. `false`:
     /// there is no such region, or it is so already.
     pub(crate) fn give_up(&mut self, id: RegionId) -> bool {
-        let Some(region) = self.regions.get(&id) else {
+        let region = self.regions.get_mut(&id);
+        let Some(region) = region.filter(|region| !region.given_up) else {
             return false;
         };
-        let address = region.address;
-        if !self.given_up.insert(id) {
-            return false;
-        }
-        self.plan.avoid(address);
+        region.given_up = true;
+        self.plan.avoid(region.address);
         self.forget_signature(id);
         true
-    }
-
-    /// Whether everybody is to leave a region because others send to its address.
-    pub(crate) fn is_given_up(&self, id: RegionId) -> bool {
-        self.given_up.contains(&id)
     }
 
     fn forget_signature(&mut self, id: RegionId) {

@@ -176,7 +176,7 @@ impl Registry {
             draft.retold.insert((id, node_id));
         }
         if terms != 0 {
-            draft.on_terms.insert((id, node_id));
+            draft.on_terms.entry(id).or_default().insert(node_id);
         }
         draft.updates_of(node_id).regions.push(Update::Region {
             region: id,
@@ -187,7 +187,7 @@ impl Registry {
     }
 }
 
-/// What a node that knows this, and the terms of that signature, has to know.
+/// Finds what a node that knows this, and the terms of that signature, has to know.
 fn need(id: RegionId, node: &Node, region: &Region, known: Knowledge, terms: Signature) -> Need {
     let whole = Some(region.signature ^ terms);
     if let Some(stay) = region.stays.get(&node.origin.node) {

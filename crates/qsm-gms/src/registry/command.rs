@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Confirm { node: NodeId, batch: u64 },
     /// There is another plan.
     Advise(Advice),
-    /// What nodes may send again is limited so from now on.
+    /// Limit what nodes send again so from now on.
     LimitRepairs(RepairLimit),
     /// Others send to the address of a region.
     Readdress { region: RegionId },

@@ -61,8 +61,8 @@ pub(super) struct Draft {
     pub(super) retold: BTreeSet<(RegionId, NodeId)>,
     /// By region the signature of its terms: its groups do not change any more in this batch.
     pub(super) signatures: BTreeMap<RegionId, Signature>,
-    /// Nodes that are told anew of a region that has terms.
-    pub(super) on_terms: BTreeSet<(RegionId, NodeId)>,
+    /// By region that has terms the nodes that are told of it anew.
+    pub(super) on_terms: BTreeMap<RegionId, BTreeSet<NodeId>>,
     /// Lives that have ended, and whom that concerns.
     pub(super) deaths: BTreeMap<Origin, DeathAudience>,
     pub(super) updates: BTreeMap<NodeId, NodeUpdates>,

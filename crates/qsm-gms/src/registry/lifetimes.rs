@@ -39,8 +39,11 @@ impl Registry {
                 region,
                 packets_per_second,
             });
-            let terms = &mut draft.updates_of(told).terms;
-            terms.extend(lifetimes.into_iter().chain(minimum));
+            let terms: Vec<Update> = lifetimes.into_iter().chain(minimum).collect();
+            for node in told {
+                let updates = draft.updates_of(node);
+                updates.terms.extend(terms.iter().cloned());
+            }
         }
     }
 }

@@ -152,10 +152,10 @@ impl Registry {
         }
         let mut candidates: Vec<(Reverse<usize>, RegionId, &GroupSet)> = Vec::new();
         for (id, (movers, set)) in tally {
-            let whole =
-                self.regions.get(id).is_some_and(|r| {
-                    r.active == movers && r.members.len() == r.active && !r.merged
-                }) && !self.regions.is_given_up(id);
+            let whole = self.regions.get(id).is_some_and(|r| {
+                let all = r.active == movers && r.members.len() == r.active;
+                all && !r.merged && !r.given_up
+            });
             if let (true, Some(set)) = (whole, set.filter(|set| !set.groups.is_empty())) {
                 candidates.push((Reverse(movers), id, set));
             }

@@ -7,14 +7,14 @@ use super::Registry;
 use super::work::Work;
 
 impl Registry {
-    /// Whether the region of this member can move to another address; `None`: it is no member, or the
-    /// region is already given up.
-    pub(crate) fn is_disturbed(&self, id: RegionId, member: NodeId) -> Option<bool> {
+    /// Tells whether the region of this member can move to another address; `None`: it is no member, or
+    /// the region is already given up.
+    pub(crate) fn is_movable(&self, id: RegionId, member: NodeId) -> Option<bool> {
         let region = self.regions.get(id)?;
         let mut members = region.members.iter();
         let known = members.any(|one| one.origin.node == member);
         let shared = !region.private && !region.merged;
-        (known && !self.regions.is_given_up(id)).then_some(shared && region.active > 0)
+        (known && !region.given_up).then_some(shared && region.active > 0)
     }
 
     /// Everybody in a region goes to another one of the same groups, with the next batch. The region is

@@ -438,6 +438,7 @@ fn inherited_region(report: RegionReport) -> Option<Region> {
         heard: report.view,
         private,
         merged: report.merged && !private,
+        given_up: false,
         zone: Zone::default(),
         channel: report.channel,
         address,

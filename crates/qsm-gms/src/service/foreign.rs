@@ -19,7 +19,7 @@ pub(super) struct Foreign {
 }
 
 impl Foreign {
-    /// Whether another region may move now; if so, it does.
+    /// Tells whether another region may move now; if so, it does.
     pub(super) fn moves(&mut self, now: Instant) -> bool {
         while self
             .moves
@@ -35,7 +35,7 @@ impl Foreign {
         room
     }
 
-    /// Whether it is to be said that a region stays: once in ten minutes.
+    /// Tells whether it is to be said that a region stays: once in ten minutes.
     pub(super) fn says_stays(&mut self, now: Instant) -> bool {
         let says = self.stays_at.is_none_or(|at| now.since(at) >= INTERVAL);
         if says {

@@ -115,7 +115,7 @@ impl Service {
         let Some(origin) = self.registry.origin(node) else {
             return;
         };
-        let Some(movable) = self.registry.is_disturbed(region, node) else {
+        let Some(movable) = self.registry.is_movable(region, node) else {
             return;
         };
         let name = self.registry.name(node);

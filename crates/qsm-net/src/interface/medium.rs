@@ -1,10 +1,10 @@
-//! What an interface sends by, as far as multicast is concerned.
+//! The medium of an interface, as far as multicast is concerned.
 
 use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// What an interface sends by, as far as multicast is concerned.
+/// Medium of an interface, as far as multicast is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// A cable, or what works like one, as far as the kernel knows: one packet reaches all.
@@ -30,7 +30,7 @@ const TUNNELS: [u16; 7] = [
 ];
 
 impl Medium {
-    /// Whether a node multicasts there if nobody says anything.
+    /// Tells whether a node multicasts there if nobody says anything.
     #[must_use]
     pub fn suits_multicast(self) -> bool {
         self == Self::Wire
@@ -60,7 +60,7 @@ impl fmt::Display for Medium {
     }
 }
 
-/// What is mounted may show another network than this thread's, so the index must be the same.
+/// Looks in `sysfs`. It may show another network than this thread's, so the index must be the same.
 fn is_wireless(sysfs: &Path, name: &str, index: u32) -> bool {
     let folder = sysfs.join(name);
     let shown = fs::read_to_string(folder.join("ifindex")).unwrap_or_default();

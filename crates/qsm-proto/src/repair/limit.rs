@@ -90,7 +90,7 @@ impl RepairGate {
         }
     }
 
-    /// Whether so many bytes may be sent again now. One repair may, if nothing was in the interval.
+    /// Tells whether so many bytes may be sent again now. One repair may, if nothing was in the interval.
     pub fn allows(&mut self, now: Instant, bytes: u64) -> bool {
         self.sent.advance(now);
         let sent = self.sent.sum();

@@ -32,7 +32,7 @@ pub(super) struct MinimumRate {
     counters: MinimumCounters,
 }
 
-/// What has been done since the start of the stream.
+/// Counts since the start of the stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MinimumCounters {
     /// Fresh packets sent that receivers had no room for.
@@ -97,7 +97,7 @@ impl SendStream {
             .set_minimum(now, self.config.rate, packets_per_second);
     }
 
-    /// What has been done because no receiver holds this stream.
+    /// Counts of what has been done because no receiver holds this stream.
     pub(crate) fn minimum_counters(&self) -> MinimumCounters {
         let minimum = self.minimum.as_deref();
         minimum.map_or_else(MinimumCounters::default, |minimum| minimum.counters)

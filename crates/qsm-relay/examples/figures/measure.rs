@@ -207,7 +207,8 @@ pub(crate) fn elections(receivers: usize, samples: usize) -> Vec<Election> {
             sequence += 1;
             site.give(parent, &site::data(sequence, &[7; 100], false));
             let nack = site::nack(sequence);
-            // Somebody behind them makes the state, so that all NACKs that are timed update it.
+            // The last makes the state, so that all NACKs that are timed update it; at its own position
+            // nobody is left to be found.
             let last = site.receiver(receivers - 1);
             site.give(last, &nack);
             for place in 1..position.saturating_sub(1) {

@@ -79,10 +79,12 @@ pub(crate) fn page(costs: &[Cost], elections: &[Election], idle: usize, samples:
          addresses that get it, and the packets that follow, out. A relay here copies no payload and has \
          no socket: what the kernel takes to send is below. Each packet is timed by itself just \
          after its bytes were written, so they are in the cache, and reading the clock is in each \
-         figure. 50 receivers, {samples} packets of each size, one \
-         of 25 lost.\n\n{}\n\n\
+         figure; trains are timed as a whole, and a packet's share is told. 50 receivers, \
+         {samples} packets of each size, one of 25 lost before the relay. NACKs that make a state, \
+         decisions and repairs by a replier are of {} others, each lost by two receivers.\n\n{}\n\n\
          | E50: service | S1 | here: median | 99 % below | at most | holds: median | 99 % |\n\
          |---|---|---|---|---|---|---|\n",
+        samples / 4,
         machine()
     );
     let found = |service, bytes| {
@@ -174,8 +176,9 @@ fn election(text: &mut String, elections: &[Election]) {
         text,
         format_args!(
             "## Election\n\nThe cost of the NACK that makes the election pass over all receivers \
-             before a position of the list, decoding included (E51, S1's figure 5).\n\n\
-             | receivers | found at 1 | found at 5 | found at the last |\n|---|---|---|---|\n"
+             before a position of the list, decoding included (E51, S1's figure 5). The last has asked \
+             before, so there all are passed over, and nobody is found.\n\n\
+             | receivers | position 1 | position 5 | the last |\n|---|---|---|---|\n"
         ),
     );
     let mut counts: Vec<usize> = elections.iter().map(|it| it.receivers).collect();
@@ -193,7 +196,7 @@ fn election(text: &mut String, elections: &[Election]) {
         text,
         format_args!(
             "\n- At most 1 µs and 20 ns for each candidate: medians {}; of {} points {} have 99 % \
-             of their samples below.\n- Found at position 5 among 25 receivers instead of 5: \
+             of their samples below.\n- Position 5 among 25 receivers instead of 5: \
              {} against {}; in S1 it takes 30 µs more.\n\n![Election](E51.svg)\n\n\
              All figures: [E50.csv](E50.csv), [E51.csv](E51.csv).\n",
             holds(within),
@@ -239,7 +242,7 @@ pub(crate) fn elections_chart(elections: &[Election]) -> Chart {
     };
     Chart {
         title: "E51: a NACK that moves the election, median".to_owned(),
-        x_label: "position at which the replier is found",
+        x_label: "position that the election comes to",
         y_label: "ns",
         x_log: false,
         lines: counts.into_iter().map(line).collect(),
@@ -258,7 +261,7 @@ fn time(ns: u64) -> String {
     }
 }
 
-/// What it was measured on.
+/// Description of the machine that it was measured on.
 fn machine() -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");

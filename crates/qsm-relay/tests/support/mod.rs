@@ -26,7 +26,7 @@ pub(crate) fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// How a link treats what passes it.
+/// Treatment of what passes a link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link {
     pub(crate) delay: Duration,

@@ -35,7 +35,7 @@ struct Held {
 
 /// Packets that a sender at which something waits sends in a second at least; `None`: receivers may hold it.
 fn least(options: &SimOptions) -> Option<u64> {
-    let minimum = options.minimum_packets().filter(|minimum| *minimum > 0)?;
+    let minimum = Some(options.minimum_packets()).filter(|minimum| *minimum > 0)?;
     // Copies for members that hear no multicast are within the operator's bound.
     let copies = u32::try_from(options.nodes).unwrap_or(u32::MAX);
     let allowed = options.pace.rate_max_packets / copies.saturating_add(1);

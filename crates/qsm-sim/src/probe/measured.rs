@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::engine::Capture;
 
-/// What one host did, shares of time and means over the measurement.
+/// Load of one host: shares of time, and means over the measurement.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct HostLoad {
     /// Share of time busy.
@@ -27,7 +27,7 @@ pub struct HostLoad {
     pub loss_awake: f64,
 }
 
-/// What a run has shown.
+/// Findings of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measured {
     /// Messages published per second, all senders together.
@@ -78,11 +78,11 @@ pub struct Measured {
     pub receivers: HostLoad,
     /// The node that is disturbed, or the last one that does not send.
     pub watched: HostLoad,
-    /// What passed the first sender's network interface.
+    /// Packets that passed the first sender's network interface.
     pub sender_packets: Capture,
-    /// What the first sender has counted.
+    /// Counters of the first sender.
     pub sender_stats: BTreeMap<&'static str, f64>,
-    /// What all nodes have counted.
+    /// Counters summed over all nodes.
     pub stats: BTreeMap<&'static str, f64>,
     /// Inputs handled by all nodes.
     pub inputs: u64,

@@ -82,8 +82,8 @@ impl World {
             .or_else(|| self.received_twice())
     }
 
-    /// What the members of a merged region want of it, if they know its present view, and no hint has
-    /// them together.
+    /// Counts what the members of a merged region want of it, if they know its present view, and no hint
+    /// has them together.
     fn merged(&self, row: &RegionRow) -> Option<Merged> {
         let (mut members, mut wanted) = (0, 0);
         for member in row.members.iter().filter(|member| !member.leaving()) {

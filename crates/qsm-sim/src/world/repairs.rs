@@ -23,8 +23,10 @@ impl World {
 
     /// A node that is in knows the limit in the end.
     pub(super) fn unlimited(&self) -> Option<String> {
-        let limited = self.options.repair_bytes_per_second > 0;
-        let mut hosts = self.nodes().map(|(host, _)| host).filter(|_| limited);
+        if self.options.repair_bytes_per_second == 0 {
+            return None;
+        }
+        let mut hosts = self.nodes().map(|(host, _)| host);
         let lacks = |host: &usize| {
             let machine = self.engine.machine(*host);
             let served = self.options.has_service_for(*host);

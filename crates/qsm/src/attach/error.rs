@@ -28,7 +28,7 @@ pub enum ShareError {
         /// The path.
         path: PathBuf,
     },
-    /// Rings must have 4 KiB to 1 GiB, a power of two.
+    /// Rings and the log must have 4 KiB to 1 GiB, a power of two.
     RingBytes {
         /// What was given.
         bytes: usize,

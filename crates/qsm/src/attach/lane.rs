@@ -12,7 +12,7 @@ use crate::error::{CloseReason, RecvError};
 use crate::handoff::message::{Message, MessageRef};
 use crate::handoff::received::{Dropped, Received};
 
-/// What was taken.
+/// A message or notice that was taken.
 pub(super) enum Taken<'a> {
     Message(&'a Arc<str>, MessageRef<'a>),
     Notice(Received),
@@ -39,9 +39,9 @@ pub(super) struct Lane {
     reader: Reader<EXTRA>,
     /// Messages in the log that come next.
     referred: Option<Referred>,
-    /// How many dropped records it has told of.
+    /// Number of dropped records it has told of.
     told_dropped: u64,
-    /// What was not read when this process ended its attachment.
+    /// Rest that was not read when this process ended its attachment.
     kept: Option<VecDeque<Received>>,
 }
 

@@ -11,8 +11,9 @@
 //!
 //! A block is written from its beginning to its end, and again only when nobody holds it. A
 //! subscription holds a block from the first of its messages in it until its reader has passed the
-//! last one. So a reader sees nothing that is being written, and nobody waits for it: it holds its
-//! share of the log at most, and what comes beyond that is copied into its own ring.
+//! last one; the engine looks when it has the next message for that reader in another block. So a
+//! reader sees nothing that is being written, and nobody waits for it: it holds its share of the log
+//! at most, and what comes beyond that is copied into its own ring.
 //!
 //! The next block is the first one that is free: while all keep up these are the same few, which
 //! stay in the caches. A message longer than a block takes several, from the end of the log, so
@@ -28,8 +29,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use qsm_net::{ReadOnlyMemory, SharedMemory};
-use qsm_wire::{GroupId, Incarnation, NodeId, Origin};
 
+use super::extra::{message_extra, message_of};
 use super::requests::EXTRA;
 use super::ring::{store, words_for};
 use crate::handoff::message::MessageRef;
@@ -39,7 +40,7 @@ use crate::handoff::message::MessageRef;
 pub(super) const BLOCK_WORDS: usize = 8192;
 /// Words of a record beside its bytes.
 const HEADER_WORDS: usize = 1 + EXTRA;
-/// What is no delivery.
+/// Number of no delivery.
 const NONE: u64 = u64::MAX;
 
 /// Words that a message takes, in the log as in a ring.
@@ -90,7 +91,7 @@ pub(super) struct Log {
     memory: Arc<SharedMemory>,
     /// Its first block in the memory.
     first: usize,
-    /// How many hold each block.
+    /// Number of those that hold each block.
     holders: Vec<AtomicU32>,
     /// Subscriptions that read it.
     readers: AtomicUsize,
@@ -148,14 +149,8 @@ impl Log {
         let words = message_words(message.bytes.len());
         let start = self.room(words)?;
         let places = &self.memory.words()[start..start + words];
-        let life = u64::from(message.sender.incarnation.0) << 32;
-        let header: [u64; HEADER_WORDS] = [
-            message.bytes.len() as u64,
-            u64::from(message.group_id.0) | life,
-            message.sender.node.0,
-            message.number,
-        ];
-        for (place, word) in places.iter().zip(header) {
+        places[0].store(message.bytes.len() as u64, Ordering::Relaxed);
+        for (place, word) in places[1..].iter().zip(message_extra(message)) {
             place.store(word, Ordering::Relaxed);
         }
         store(&places[HEADER_WORDS..], message.bytes);
@@ -212,7 +207,7 @@ impl Log {
         }
     }
 
-    /// What the holder has read it has read before.
+    /// Gives blocks back: what the holder has read of them it has read before.
     fn release(&self, block: usize, blocks: usize) {
         for holders in &self.holders[block..block + blocks] {
             holders.fetch_sub(1, Ordering::Release);
@@ -234,7 +229,7 @@ struct Hold {
     until: u64,
 }
 
-/// What one subscription holds of the log of a core thread.
+/// Part of a core thread's log that one subscription holds.
 pub(super) struct Holds {
     log: Arc<Log>,
     /// In the order in which they are read.
@@ -326,29 +321,21 @@ impl View {
     /// until the engine sees that the reader has passed it.
     #[inline]
     pub(super) fn first<'a>(&'a self, run: Run, group: &'a str) -> Option<MessageRef<'a>> {
-        let [length, life, node, number] = self.0.load::<HEADER_WORDS>(run.start)?;
+        let [length, extra @ ..] = self.0.load::<HEADER_WORDS>(run.start)?;
         let length = usize::try_from(length).ok()?;
         let there = run.end.checked_sub(run.start)?;
         if message_words(length) > there {
             return None;
         }
-        // Both halves were 32 bits long.
-        let (group_id, incarnation) = (GroupId(life as u32), Incarnation((life >> 32) as u32));
-        Some(MessageRef {
-            group,
-            group_id,
-            sender: Origin {
-                node: NodeId(node),
-                incarnation,
-            },
-            number,
-            bytes: self.0.bytes(run.start + HEADER_WORDS, length)?,
-        })
+        let bytes = self.0.bytes(run.start + HEADER_WORDS, length)?;
+        Some(message_of(group, extra, bytes))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use qsm_wire::{GroupId, Incarnation, NodeId, Origin};
+
     use super::*;
 
     const BLOCK_BYTES: usize = BLOCK_WORDS * size_of::<u64>();

@@ -54,6 +54,7 @@
 mod bell;
 pub(crate) mod client;
 pub(crate) mod error;
+mod extra;
 pub(crate) mod funnel;
 mod lane;
 mod line;

@@ -9,8 +9,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use qsm_wire::{GroupId, Incarnation, NodeId, Origin};
+use qsm_wire::{NodeId, Origin};
 
+use super::extra::{extra, message_extra, message_of, sender};
 use super::log::Run;
 use super::requests::EXTRA;
 use super::ring::Record;
@@ -45,7 +46,7 @@ impl Written {
     pub(super) fn message(place: u32, message: &MessageRef<'_>) -> Self {
         Self {
             tag: tag(MESSAGE, place),
-            extra: extra(message.group_id.0, message.sender, message.number),
+            extra: message_extra(message),
             last: None,
         }
     }
@@ -110,25 +111,13 @@ pub(super) enum Read<'a> {
 impl<'a> Read<'a> {
     /// `None` for what is no record.
     pub(super) fn of(record: Record<'a, EXTRA>, names: &'a [Arc<str>]) -> Option<Self> {
-        let [group, node, number] = record.extra;
+        let [group, _, number] = record.extra;
         let name = || names.get((record.tag & PLACE) as usize);
-        let sender = Origin {
-            node: NodeId(node),
-            // Both halves were 32 bits long.
-            incarnation: Incarnation((group >> 32) as u32),
-        };
+        let sender = sender(record.extra);
         Some(match record.tag >> PLACE_BITS {
             MESSAGE => {
-                let group_id = GroupId(group as u32);
                 let group = name()?;
-                let message = MessageRef {
-                    group,
-                    group_id,
-                    sender,
-                    number,
-                    bytes: record.bytes,
-                };
-                Self::Message(group, message)
+                Self::Message(group, message_of(group, record.extra, record.bytes))
             }
             LOST => Self::Lost(Lost {
                 group: Arc::clone(name()?),
@@ -207,13 +196,10 @@ fn cause_of(code: u32) -> LostCause {
     }
 }
 
-fn extra(group: u32, sender: Origin, number: u64) -> [u64; EXTRA] {
-    let life = u64::from(sender.incarnation.0) << 32;
-    [u64::from(group) | life, sender.node.0, number]
-}
-
 #[cfg(test)]
 mod tests {
+    use qsm_wire::{GroupId, Incarnation};
+
     use super::*;
 
     fn read<'a>(written: Written, bytes: &'a [u8], names: &'a [Arc<str>]) -> Option<Read<'a>> {

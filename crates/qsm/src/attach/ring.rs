@@ -173,15 +173,9 @@ impl<const EXTRA: usize> Writer<EXTRA> {
             return Ok(claimed);
         }
         // Not longer than the ring.
-        let length = bytes.len() as u32;
-        let first = u64::from(length) | (u64::from(tag) << 32);
-        let place = &self.place;
-        place.word(self.tail).store(first, Ordering::Relaxed);
-        for (at, value) in (self.tail + 1..).zip(extra) {
-            place.word(at).store(value, Ordering::Relaxed);
-        }
+        self.begin(bytes.len() as u32, tag, extra);
         let start = self.tail + 1 + EXTRA as u64;
-        let (one, two) = place.span(start, words - 1 - EXTRA);
+        let (one, two) = self.place.span(start, words - 1 - EXTRA);
         let (before, after) = bytes.split_at(bytes.len().min(one.len() * WORD));
         store(one, before);
         store(two, after);
@@ -199,7 +193,7 @@ impl<const EXTRA: usize> Writer<EXTRA> {
         Ok(room)
     }
 
-    /// What would become of a record of so many words.
+    /// Says what would become of a record of so many words.
     pub(super) fn has_room_for(&mut self, words: usize) -> Result<Written, Nonsense> {
         if words > self.place.capacity {
             return Ok(Written::Never);
@@ -212,12 +206,17 @@ impl<const EXTRA: usize> Writer<EXTRA> {
 
     /// Refers to all records that were claimed since the last one.
     pub(super) fn refer(&mut self, tag: u32, extra: [u64; EXTRA]) {
-        let first = u64::from(REFERENCE) | (u64::from(tag) << 32);
+        self.begin(REFERENCE, tag, extra);
+        self.advance(1 + EXTRA);
+    }
+
+    /// Writes the words with which a record or reference begins.
+    fn begin(&self, length: u32, tag: u32, extra: [u64; EXTRA]) {
+        let first = u64::from(length) | (u64::from(tag) << 32);
         self.place.word(self.tail).store(first, Ordering::Relaxed);
         for (at, value) in (self.tail + 1..).zip(extra) {
             self.place.word(at).store(value, Ordering::Relaxed);
         }
-        self.advance(1 + EXTRA);
     }
 
     fn advance(&mut self, words: usize) {
@@ -228,12 +227,12 @@ impl<const EXTRA: usize> Writer<EXTRA> {
         self.place.header(TAIL).store(self.tail, Ordering::Release);
     }
 
-    /// How far it has written, in words, as if everything lay in the ring.
+    /// Position up to which it has written, in words, as if everything lay in the ring.
     pub(super) fn position(&self) -> u64 {
         self.total
     }
 
-    /// How far the reader says that it is, if that can be; as last seen otherwise.
+    /// Position that the reader says it is at, if that can be; as last seen otherwise.
     pub(super) fn passed(&mut self) -> u64 {
         let head = self.place.header(HEAD).load(Ordering::Acquire);
         if self.place.distance(self.total, head).is_some() {
@@ -242,10 +241,9 @@ impl<const EXTRA: usize> Writer<EXTRA> {
         self.head
     }
 
-    /// Whether a record of so many bytes would find room now; also if it never does.
+    /// Tells whether a record of so many bytes would find room now; also if it never does.
     pub(super) fn has_room(&mut self, bytes: usize) -> bool {
-        let words = words_for(EXTRA, bytes);
-        words > self.place.capacity || self.fits(words).unwrap_or(true)
+        self.has_room_for(words_for(EXTRA, bytes)) != Ok(Written::Full)
     }
 
     /// Tells the reader of one more record that found no room. A reader that sees it sees all
@@ -314,7 +312,7 @@ pub(super) struct Record<'a, const EXTRA: usize> {
     pub(super) bytes: &'a [u8],
 }
 
-/// What comes next in a ring.
+/// A record or reference that comes next in a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next<'a, const EXTRA: usize> {
     Record(Record<'a, EXTRA>),
@@ -401,7 +399,7 @@ impl<const EXTRA: usize> Reader<EXTRA> {
         self.place.header(HEAD).store(self.head, Ordering::Release);
     }
 
-    /// How far it has read, in words, as if everything lay in the ring.
+    /// Position up to which it has read, in words, as if everything lay in the ring.
     pub(super) fn position(&self) -> u64 {
         self.head
     }

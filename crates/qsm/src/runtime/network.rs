@@ -327,13 +327,13 @@ impl NetworkOptions {
         }
     }
 
-    /// Whether messages go by multicast on this interface.
+    /// Tells whether messages go by multicast on this interface.
     pub(crate) fn multicasts(&self, interface: &Interface) -> bool {
         let suits = interface.loopback || interface.medium.suits_multicast();
         self.multicast.unwrap_or(suits)
     }
 
-    /// Whether services are announced and looked for by multicast there.
+    /// Tells whether services are announced and looked for by multicast there.
     pub(crate) fn discovers(&self, interface: &Interface) -> bool {
         let carries = interface.loopback || interface.multicast;
         self.multicast.unwrap_or(carries)

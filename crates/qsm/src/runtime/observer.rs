@@ -28,7 +28,7 @@ const DATAGRAM_V6: usize = 1452;
 /// Open sockets, and where to ask.
 pub(crate) struct Asker {
     node: NodeId,
-    /// What the guard of the sockets has to tell.
+    /// News of the guard of the sockets.
     entry: Arc<SegQueue<EntryNews>>,
     cluster: u32,
     service: Option<SocketAddr>,

@@ -1,3 +1,4 @@
+use qsm_wire::RegionId;
 use qsm_wire::membership::{GroupLifetime, MemberFilter, RepairLimit, Update};
 
 use super::Sheet;
@@ -13,11 +14,7 @@ pub(super) fn of_terms(sheet: &mut Sheet, terms: &Update) {
         Update::MinimumRate {
             region,
             packets_per_second,
-        } => {
-            sheet.put("update", 12);
-            sheet.put("region", region);
-            sheet.put("minimum_rate", packets_per_second);
-        }
+        } => of_minimum_rate(sheet, *region, *packets_per_second),
         other => panic!("{other:?} is compared nowhere"),
     }
 }
@@ -25,6 +22,12 @@ pub(super) fn of_terms(sheet: &mut Sheet, terms: &Update) {
 fn of_lifetime(sheet: &mut Sheet, one: GroupLifetime) {
     sheet.put("group", one.group);
     sheet.put("lifetime", one.ms);
+}
+
+fn of_minimum_rate(sheet: &mut Sheet, region: RegionId, packets_per_second: u32) {
+    sheet.put("update", 12);
+    sheet.put("region", region);
+    sheet.put("minimum_rate", packets_per_second);
 }
 
 fn of_repair_limit(sheet: &mut Sheet, limit: RepairLimit) {

@@ -25,7 +25,7 @@ fn the_most_patient_group_of_a_node_decides() {
     assert_eq!(registry.patience_with(NodeId(9), usual), usual);
 }
 
-/// What a batch tells a node of the rate below which no sender is held.
+/// Rates below which no sender is held, as a batch tells a node.
 fn minima(batch: &Batch, node: u64) -> Vec<u32> {
     let updates = updates(batch, node).iter();
     let rates = updates.filter_map(|update| match update {

@@ -19,10 +19,10 @@ fn all_members_move_to_a_region_at_another_address_and_that_one_is_not_given_aga
     registry.batch(NOW);
     let old = home(&registry, 1);
     let disturbed = registry.region_address(old).unwrap();
-    assert_eq!(registry.is_disturbed(old, NodeId(2)), Some(true));
-    assert_eq!(registry.is_disturbed(old, NodeId(4)), None, "a publisher");
+    assert_eq!(registry.is_movable(old, NodeId(2)), Some(true));
+    assert_eq!(registry.is_movable(old, NodeId(4)), None, "a publisher");
     registry.apply(NOW, Command::Readdress { region: old });
-    assert_eq!(registry.is_disturbed(old, NodeId(2)), None, "once");
+    assert_eq!(registry.is_movable(old, NodeId(2)), None, "once");
     let batch = registry.batch(NOW);
     let new = home(&registry, 1);
     assert_ne!(new, old);
@@ -60,8 +60,8 @@ fn private_regions_and_those_that_are_not_there_do_not_move() {
     }
     registry.batch(NOW);
     let private = registry.nodes[&NodeId(1)].private.unwrap();
-    assert_eq!(registry.is_disturbed(private, NodeId(1)), Some(false));
-    assert_eq!(registry.is_disturbed(RegionId(99), NodeId(1)), None);
+    assert_eq!(registry.is_movable(private, NodeId(1)), Some(false));
+    assert_eq!(registry.is_movable(RegionId(99), NodeId(1)), None);
     let region = RegionId(99);
     registry.apply(NOW, Command::Readdress { region });
     assert!(!registry.has_changes());

@@ -125,7 +125,7 @@ fn misses(mut sink: RingSink, inbound: &Inbound) {
     assert_eq!(rest(inbound), []);
 }
 
-/// What waits to be read.
+/// A message or notice that waits to be read.
 #[derive(Debug, Clone, Copy)]
 enum Waits {
     Message {
@@ -282,7 +282,6 @@ fn readers_of_all_speeds_get_what_they_have_room_for() {
     }
 }
 
-/// Whoever reads in place while the engine writes on sees whole messages.
 /// Messages that are sent to readers which look at them while more come.
 const NUMBERS: u64 = 60_000;
 
@@ -307,6 +306,7 @@ fn read_through(inbound: &Inbound, pace: usize) {
     assert_eq!(next.get(), NUMBERS + 1);
 }
 
+/// Readers in place see whole messages while the engine writes on.
 #[test]
 fn messages_that_are_lent_are_never_torn() {
     let (logs, view) = log(256 << 10);

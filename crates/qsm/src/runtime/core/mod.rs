@@ -123,7 +123,7 @@ pub(crate) struct Core {
     memory: Memory,
     load: Load,
     strangers: StrangerLog,
-    /// What the guard of its sockets has to tell.
+    /// News of the guard of its sockets.
     entry: EntryQueue,
     /// It may be lent while its thread sleeps.
     lendable: bool,

@@ -49,7 +49,7 @@ pub(crate) fn start(settings: NodeSettings) -> Result<Engines, StartError> {
     let ports = plan.ports()?;
     let shared: Vec<_> = ports
         .iter()
-        .map(|(port, _)| Arc::new(Shared::new(plan.id, plan.limits(), port.waker())))
+        .map(|one| Arc::new(Shared::new(plan.id, plan.limits(), one.port.waker())))
         .collect();
     let threads = &plan.settings.threads;
     let mut seats = Vec::new();
@@ -76,17 +76,23 @@ pub(crate) fn start(settings: NodeSettings) -> Result<Engines, StartError> {
 pub(crate) fn probe(settings: NodeSettings) -> Result<Vec<CoreReport>, StartError> {
     let plan = Plan::new(settings)?;
     let threads = &plan.settings.threads;
-    let report = |(place, (port, _)): (usize, &(Ports, EntryQueue))| {
+    let report = |(place, opened): (usize, &Opened)| {
         let seat = Seat::take(threads, place, || ())?;
         Ok(CoreReport {
-            io: port.report(),
-            second: port.second_report(),
+            io: opened.port.report(),
+            second: opened.port.second_report(),
             thread: seat.report,
             spin: threads.spin,
             pinned: threads.cpus.is_some(),
         })
     };
     plan.ports()?.iter().enumerate().map(report).collect()
+}
+
+/// Sockets of a core, and the news of their guard.
+struct Opened {
+    port: Ports,
+    entry: EntryQueue,
 }
 
 /// What the cores of a node have in common, checked.
@@ -152,33 +158,28 @@ impl Plan {
         }
     }
 
-    /// One for each core, with what its guard has to tell.
-    fn ports(&self) -> Result<Vec<(Ports, EntryQueue)>, StartError> {
+    /// One for each core.
+    fn ports(&self) -> Result<Vec<Opened>, StartError> {
         let open = |place| {
             let network = self.settings.network.of_core(place)?;
             let cluster = &self.settings.cluster;
-            let mut ports = network.open(self.interface.clone(), self.second.clone(), cluster)?;
+            let mut port = network.open(self.interface.clone(), self.second.clone(), cluster)?;
             let entrant = Entrant {
                 cluster: cluster.clone(),
                 node: self.id_of(place),
                 name: Some(self.name_of(place)?),
             };
-            let news = network.guard(&mut ports, entrant)?;
-            Ok((ports, news))
+            let entry = network.guard(&mut port, entrant)?;
+            Ok(Opened { port, entry })
         };
         (0..self.settings.threads.cores).map(open).collect()
     }
 
     /// The core in this place, among all.
-    fn core(
-        &self,
-        place: usize,
-        opened: (Ports, EntryQueue),
-        all: &[Arc<Shared>],
-    ) -> Result<Core, StartError> {
+    fn core(&self, place: usize, opened: Opened, all: &[Arc<Shared>]) -> Result<Core, StartError> {
         let clock = Clock::start();
         let now = clock.now();
-        let (port, entry) = opened;
+        let Opened { port, entry } = opened;
         let config = self.config(place, &port)?;
         let about = About {
             name: config.name.clone(),

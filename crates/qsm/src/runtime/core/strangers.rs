@@ -45,29 +45,25 @@ impl StrangerLog {
             None => return None,
         };
         self.sealed = sealed;
-        self.tell(now, stranger)
+        is_due(&mut self.told, now).then_some(stranger)
     }
 
     /// Somebody at this address says to be a service of the cluster. `Some`: this is to be told now.
     pub(super) fn impostor(&mut self, now: Instant, from: SocketAddr) -> Option<Stranger> {
-        let told = self.impostor_told.filter(|told| now.since(*told) < AGAIN);
-        if told.is_some() {
-            return None;
-        }
-        self.impostor_told = Some(now);
-        Some(Stranger {
+        is_due(&mut self.impostor_told, now).then_some(Stranger {
             from: Some(from),
             cause: StrangerCause::Impostor,
         })
     }
+}
 
-    fn tell(&mut self, now: Instant, stranger: Stranger) -> Option<Stranger> {
-        if self.told.is_some_and(|told| now.since(told) < AGAIN) {
-            return None;
-        }
-        self.told = Some(now);
-        Some(stranger)
+/// Tells whether this is to be told now, and notes it.
+fn is_due(told: &mut Option<Instant>, now: Instant) -> bool {
+    let due = told.is_none_or(|told| now.since(told) >= AGAIN);
+    if due {
+        *told = Some(now);
     }
+    due
 }
 
 #[cfg(test)]
