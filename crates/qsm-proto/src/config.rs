@@ -1,7 +1,7 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use qsm_wire::{Coverage, HeaderTemplate, NodeId};
+use qsm_wire::{Coverage, HeaderTemplate, NodeId, Parity};
 
 use crate::stats::RepairTimes;
 use crate::view::Layout;
@@ -111,6 +111,11 @@ pub struct Recovery {
     /// members keep blocks to use them (R-NAK-15). A part of the fast plane. Off by default: of
     /// packets sent it saves most where losses are many, but each parity comes to everybody.
     pub parity: bool,
+    /// Parities of each of its own blocks that a node multicasts unasked, right behind the block
+    /// (R-NAK-17); at most [`Recovery::PARITIES_AHEAD_MAX`], and none where it uses no parities. For
+    /// networks that lose much and are slow to answer: every member gets so many packets more for
+    /// each block, and losses that they make good wait for no request.
+    pub parities_ahead: u8,
 }
 
 /// Token interval, rate control and windows.
@@ -169,6 +174,11 @@ pub enum ConfigError {
         /// What was given.
         got: usize,
     },
+    /// `recovery.parities_ahead` is above [`Recovery::PARITIES_AHEAD_MAX`].
+    ParitiesAhead {
+        /// What was given.
+        got: u8,
+    },
     /// A limit is too small to hold one datagram, one message or one stream.
     Limit {
         /// Which field.
@@ -186,6 +196,11 @@ impl core::fmt::Display for ConfigError {
                 f,
                 "replication factor {got} is above {}",
                 crate::view::REPLICATION_MAX
+            ),
+            Self::ParitiesAhead { got } => write!(
+                f,
+                "{got} parities ahead are more than {}",
+                Recovery::PARITIES_AHEAD_MAX
             ),
             Self::Limit { name } => write!(f, "limit {name} is too small"),
         }
@@ -226,6 +241,7 @@ impl Config {
         self.recovery.pull_late = true;
         self.recovery.reach = false;
         self.recovery.parity = false;
+        self.recovery.parities_ahead = 0;
         self.layout.replication = 5;
         self.layout.block_packets = 1;
         self.pace = Pace {
@@ -255,6 +271,11 @@ impl Config {
         if self.recovery.fast && self.layout.replication > crate::view::REPLICATION_MAX {
             return Err(ConfigError::Replication {
                 got: self.layout.replication,
+            });
+        }
+        if self.recovery.parities_ahead > Recovery::PARITIES_AHEAD_MAX {
+            return Err(ConfigError::ParitiesAhead {
+                got: self.recovery.parities_ahead,
             });
         }
         let least = [
@@ -298,6 +319,9 @@ impl Default for Limits {
 }
 
 impl Recovery {
+    /// Most parities that a node sends unasked for each block: the other half are the cachers'.
+    pub const PARITIES_AHEAD_MAX: u8 = Parity::ROWS_MAX / 2;
+
     /// Age of a gap before it is asked for, if repairs and overtaken packets take that long.
     pub(crate) fn guard(&self, times: &RepairTimes) -> Duration {
         let least = self.reorder_guard.max(times.round_trip() / 5);
@@ -307,6 +331,14 @@ impl Recovery {
     /// Returns whether parities are made and used.
     pub(crate) fn uses_parity(&self) -> bool {
         self.fast && self.parity
+    }
+
+    /// Parities that are sent unasked for each block. Rule R-NAK-17.
+    pub(crate) fn parities_ahead(&self) -> u8 {
+        match self.uses_parity() {
+            true => self.parities_ahead,
+            false => 0,
+        }
     }
 
     /// Time to the first retry of a request, if repairs take that long.
@@ -327,6 +359,7 @@ impl Default for Recovery {
             give_up: Duration::from_secs(2),
             reach: true,
             parity: false,
+            parities_ahead: 0,
         }
     }
 }

@@ -50,6 +50,8 @@ qsm_metrics::metrics! {
         repairs_to_all: counter(packets),
         /// Parities sent as cacher, each to the whole region.
         parities_sent: counter(packets),
+        /// Parities of its own packets that a node sent unasked, each to the whole region (R-NAK-17).
+        parities_ahead_sent: counter(packets),
         /// Parities received.
         parities_received: counter(packets),
         /// Parities dropped: they contradict each other, or the packets of their block.

@@ -82,3 +82,43 @@ fn few_losses_are_repaired_one_by_one() {
     assert!(cluster.total(|stats| stats.repaired_by_cacher) > 5);
     assert_eq!(cluster.total(|stats| stats.parities_sent), 0);
 }
+
+// Rule R-NAK-17.
+#[test]
+fn parities_that_nobody_asked_for_restore_what_is_lost() {
+    let cluster = lossy(10_000, |config| {
+        config.recovery.parity = true;
+        config.recovery.parities_ahead = 2;
+    });
+    assert_all_have_everything(&cluster);
+    let restored = cluster.total(|stats| stats.repaired_by_parity);
+    let ahead = cluster.total(|stats| stats.parities_ahead_sent);
+    let packets = cluster.total(|stats| stats.data_sent);
+    assert!(ahead > packets / 10 && ahead <= packets / 8, "{ahead}");
+    let asked = cluster.total(|stats| stats.naks_sent);
+    // Twelve members lose a hundredth, some 480 packets.
+    assert!(restored > 400 && asked < 48, "{restored}, {asked} requests");
+    assert_eq!(cluster.total(|stats| stats.parities_refused), 0);
+    assert!(cluster.nodes.values().all(|node| node.kept_bytes() == 0));
+}
+
+// Rule R-NAK-17.
+#[test]
+fn who_uses_no_parities_repairs_beside_a_sender_that_sends_them_unasked() {
+    let cluster = lossy(10_000, |config| {
+        config.recovery.parity = config.node.0 == PUBLISHER;
+        config.recovery.parities_ahead = 1;
+    });
+    assert_all_have_everything(&cluster);
+    assert!(cluster.total(|stats| stats.parities_ahead_sent) > 0);
+    assert_eq!(cluster.total(|stats| stats.repaired_by_parity), 0);
+}
+
+// Rule R-NAK-17.
+#[test]
+fn more_parities_than_leave_some_to_cachers_are_refused() {
+    let mut config = Config::new(qsm_wire::NodeId(1), ([127, 0, 0, 1], 1).into());
+    config.recovery.parities_ahead = 5;
+    let error = config.check().unwrap_err();
+    assert_eq!(error.to_string(), "5 parities ahead are more than 4");
+}

@@ -183,6 +183,7 @@ fn put_recovery(recovery: &Recovery, to: &mut Vec<u8>) {
         give_up,
         reach,
         parity,
+        parities_ahead,
     } = recovery;
     to.flag(*fast);
     to.flag(*pull_late);
@@ -193,6 +194,7 @@ fn put_recovery(recovery: &Recovery, to: &mut Vec<u8>) {
     to.duration(*give_up);
     to.flag(*reach);
     to.flag(*parity);
+    to.number((*parities_ahead).into());
 }
 
 fn take_recovery(from: &mut Fields<'_>) -> Result<Recovery, Malformed> {
@@ -206,6 +208,7 @@ fn take_recovery(from: &mut Fields<'_>) -> Result<Recovery, Malformed> {
         give_up: from.duration()?,
         reach: from.flag()?,
         parity: from.flag()?,
+        parities_ahead: from.narrow()?,
     })
 }
 

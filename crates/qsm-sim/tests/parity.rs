@@ -133,6 +133,47 @@ fn print_figures(nodes: usize, loss_ppm: u32, parity: bool) {
     );
 }
 
+/// A path with a round trip of this many milliseconds and 2 % loss, and so many parities ahead.
+fn far(round_trip: u64, ahead: u8) -> Measured {
+    let mut options = cluster(40, 20_000, ahead > 0);
+    options.network.delay = Duration::from_millis(round_trip) / 2;
+    options.recovery.parities_ahead = ahead;
+    options.warmup = Duration::from_secs(2);
+    options.duration = Duration::from_secs(1);
+    options.pace.rate_max_packets = 4_000;
+    measure(&options).unwrap()
+}
+
+// Rule R-NAK-17.
+#[test]
+fn where_answers_are_late_parities_ahead_come_first() {
+    let [without, with] = [0, 2].map(|ahead| far(20, ahead));
+    assert!(with.total("repaired_by_parity") > 10.0 * with.total("repaired_by_cacher"));
+    assert!(with.total("naks_sent") < without.total("naks_sent") / 4.0);
+    assert!(with.repair_ms < without.repair_ms / 2.0);
+    assert!(with.delivered > without.delivered * 0.98);
+}
+
+#[test]
+#[ignore = "a measurement: cargo test --release -p qsm-sim --test parity -- --ignored --nocapture"]
+fn what_parities_ahead_save_and_cost_where_answers_are_late() {
+    for round_trip in [2, 20, 50] {
+        for ahead in [0, 1, 2, 4] {
+            let run = far(round_trip, ahead);
+            let packets = run.total("data_sent");
+            println!(
+                "round trip {round_trip} ms, {ahead} ahead, for 1000 packets: {:.0} parities ahead, {:.0} \
+                 requests, {:.0} repairs to one; repair {:.2} ms, delivery p99 {:.1} ms",
+                run.total("parities_ahead_sent") / packets * 1000.0,
+                run.total("naks_sent") / packets * 1000.0,
+                (repairs(&run, 40).sent - repairs(&run, 40).to_all),
+                run.repair_ms,
+                run.others_p99_ms,
+            );
+        }
+    }
+}
+
 #[test]
 #[ignore = "a measurement of a minute: cargo test --release -p qsm-sim --test parity -- --ignored --nocapture"]
 fn what_parities_save_and_cost_in_a_region_of_200() {

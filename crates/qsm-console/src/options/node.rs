@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use qsm::{
-    Builder, DATA_HEADER_BYTES, Embedded, Family, FaultConfig, Node, Observer, RequestError,
+    Builder, DATA_HEADER_BYTES, Embedded, Family, FaultConfig, Node, Observer, Recovery,
+    RequestError,
 };
 
 use super::network::NetworkOptions;
@@ -53,6 +54,14 @@ pub struct NodeOptions {
     /// Let checksums cover messages too, not headers and control alone
     #[arg(long)]
     pub payload_checksums: bool,
+    /// Make parities where several receivers miss different packets, and use them; to be given at all
+    /// nodes of a cluster or at none
+    #[arg(long)]
+    pub parity: bool,
+    /// Send so many parities behind each block of sixteen packets, unasked: 1 to 4
+    #[arg(long, value_name = "COUNT", requires = "parity", default_value = "0",
+        value_parser = clap::value_parser!(u8).range(0..=Recovery::PARITIES_AHEAD_MAX as i64))]
+    pub parities_ahead: u8,
     /// Lose this share of what is received, at random, to try the repair
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub loss: u32,
@@ -202,6 +211,11 @@ impl NodeOptions {
             .hints(self.network.read_hints()?)
             .channels(self.network.channels())
             .payload_checksums(self.payload_checksums)
+            .recovery(Recovery {
+                parity: self.parity,
+                parities_ahead: self.parities_ahead,
+                ..Recovery::default()
+            })
             .embedded_service(embedded);
         if let Some(name) = &self.name {
             builder = builder.name(name.as_str());

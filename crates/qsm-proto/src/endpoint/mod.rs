@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use qsm_wire::membership::RepairLimit;
 use qsm_wire::{
     Body, DecodeError, GroupId, Header, Heartbeat, NodeId, NumbersQuery, Origin, Packet, Parity,
-    RegionId, Request, StreamId, StreamQuery, cluster_of,
+    RegionId, Request, SeqRange, StreamId, StreamQuery, cluster_of,
 };
 
 use self::copies::Copies;
@@ -56,6 +56,15 @@ pub struct Endpoint {
     /// Of who says what it is.
     group_counts: Option<GroupCounts>,
     copies: Copies,
+    /// Packets that left last, if parities are to follow them (R-NAK-17).
+    followed: Option<SentPackets>,
+}
+
+/// Packets of a region that have left for the first time.
+#[derive(Debug, Clone, Copy)]
+struct SentPackets {
+    region: RegionId,
+    packets: SeqRange,
 }
 
 impl Endpoint {
@@ -79,6 +88,7 @@ impl Endpoint {
             damage: DamageLog::default(),
             foreign: Foreign::default(),
             copies: Copies::new(),
+            followed: None,
         })
     }
 
@@ -214,6 +224,11 @@ impl Endpoint {
     /// The next datagrams to send: control first, then streams in turn. `None`: nothing now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         let now = self.advance(now);
+        if let Some(sent) = self.followed.take()
+            && let Some(mut cx) = self.region(sent.region)
+        {
+            cx.send_parities_ahead(sent.packets);
+        }
         // Tokens and repairs for one node do not wait until all copies have left.
         if !self.copies.is_empty() && !self.node.outbox.is_unicast() {
             return self.copies.poll();
@@ -253,6 +268,7 @@ impl Endpoint {
     fn poll_data(&mut self, now: Instant) -> Option<Transmit<'_>> {
         let (multicast, me) = (self.node.config.multicast, self.node.origin);
         let ReadyStream {
+            region,
             stream,
             to,
             member,
@@ -269,6 +285,11 @@ impl Endpoint {
         stream.share_rate(now, copies);
         let train = stream.poll_train(now)?;
         self.node.earn_repairs(train.bytes.len());
+        if self.node.config.recovery.parities_ahead > 0 {
+            let last = train.first + train.packets as u64 - 1;
+            let packets = SeqRange::new(train.first, last);
+            self.followed = packets.map(|packets| SentPackets { region, packets });
+        }
         if let Some(lifetimes) = lifetimes {
             lifetimes.note(now, me, train.first + train.packets as u64 - 1);
         }

@@ -717,8 +717,10 @@ impl ReceiveStream {
     }
 
     fn open_gap(&mut self, range: SeqRange, context: &mut StreamContext<'_>) {
-        let first_request = context.first_request();
+        let mut first_request = context.first_request();
         if context.timing.recovery.uses_parity() {
+            let wait = self.parity_wait(range, context.repairs.patience());
+            first_request = first_request.after(wait);
             self.hold_blocks(range);
         }
         self.gaps.append(range, context.now, first_request);

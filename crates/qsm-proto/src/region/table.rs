@@ -31,6 +31,8 @@ pub(crate) struct RegionTable {
 /// A stream of this node that may send now.
 #[derive(Debug)]
 pub(crate) struct ReadyStream<'a> {
+    /// Region of its receivers.
+    pub(crate) region: RegionId,
     /// Sends its packets.
     pub(crate) stream: &'a mut SendStream,
     /// Where they go.
@@ -171,6 +173,7 @@ impl RegionTable {
         self.turn = next;
         let region = self.regions.get_mut(&next)?;
         Some(ReadyStream {
+            region: next,
             to: region.path().destination(),
             member: region.member(),
             recipients: &region.recipients,

@@ -7,11 +7,11 @@ use std::net::SocketAddr;
 
 use qsm_wire::{
     Absent, AbsentCause, Header, Hop, MemberIndex, Origin, Parity, Ranges, Request, RequestHead,
-    SeqRange, StreamId, TAIL_BYTES, ViewNumber,
+    SeqRange, StreamId, ViewNumber,
 };
 
 use super::collect::{BlockAnswer, BlockRequest, BlockRequests, Collected, NeededPackets};
-use super::parity::{put_sum, whole_block};
+use super::parity::WholeBlock;
 use super::route::RequestRoute;
 use super::{
     PlannedRequest, Repair, RepairRecipient, RepairSender, RequestTarget, RequestUrgency, bit,
@@ -466,31 +466,20 @@ impl Answering<'_> {
         let (Some(block), Some(stream)) = (block, stream) else {
             return false;
         };
-        let Some(packets) = whole_block(stream, block, self.store) else {
+        let packets =
+            (block.first()..=block.last()).map(|sequence| stream.packet(sequence, self.store));
+        let Some(block) = WholeBlock::of(id, first, packets, self.datagram_bytes) else {
             return false;
         };
-        let longest = packets.iter().map(|packet| packet.len()).max().unwrap_or(0);
-        let length = longest + Parity::OVERHEAD_BYTES;
-        if length + TAIL_BYTES > self.datagram_bytes {
-            return false;
-        }
         let (to, rank) = (
             self.path.destination(),
             self.history.my_rank(collected.view),
         );
         let rows = free_rows(collected.rows, rank.unwrap_or(0));
         for row in rows.take(collected.parities as usize) {
-            let header = self.header;
+            let (header, length) = (self.header, block.parity_bytes());
             let sent = self.repairs.send_parity(length, to, |bytes| {
-                let head = Parity {
-                    stream: id,
-                    first,
-                    count: u8::try_from(packets.len()).unwrap_or(u8::MAX),
-                    row,
-                    sum: &[],
-                };
-                head.encode_head(&header, bytes);
-                put_sum(row.into(), &packets, bytes);
+                block.encode_parity(row, &header, bytes);
             });
             if let Some(requests) = self.blocks.as_deref_mut().filter(|_| sent) {
                 requests.sent(self.repairs.now, id, first, row);

@@ -35,7 +35,7 @@ pub use budget::RateBudget;
 pub(crate) use collect::BlockRequests;
 pub use limit::RepairGate;
 pub(crate) use missing::{leave_to_cachers, missing_everywhere, missing_parts, note_missing};
-pub(crate) use parity::{BlockContent, ParityShelf, Restored};
+pub(crate) use parity::{BlockContent, ParityShelf, Restored, WholeBlock};
 pub(crate) use plan::bit;
 pub use plan::{PlannedRequest, REQUEST_COST, RequestAllowance, RequestPlanner, RequestTarget};
 pub use recent::{RecentRepairs, RepairRecipient};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use qsm_parity::{Restorer, add_row, subtract_row};
-use qsm_wire::{Parity, SeqRange, Shard, StreamId};
+use qsm_wire::{Header, Parity, SeqRange, Shard, StreamId, TAIL_BYTES};
 
 use crate::receive::{PacketStore, ReceiveStream};
 
@@ -11,23 +11,56 @@ use crate::receive::{PacketStore, ReceiveStream};
 /// Ethernet they take 96 KB.
 const HELD_MAX: usize = 64;
 
-/// The packets of a block that is whole and alike, or `None`.
-pub(crate) fn whole_block<'p>(
-    stream: &ReceiveStream,
-    block: SeqRange,
-    store: &'p PacketStore,
-) -> Option<Vec<&'p [u8]>> {
-    let packets = (block.first()..=block.last()).map(|sequence| stream.packet(sequence, store));
-    let packets = packets.collect::<Option<Vec<_>>>()?;
-    let first = packets.first()?;
-    let alike = packets
-        .iter()
-        .all(|packet| Shard::are_of_one_block(first, packet));
-    alike.then_some(packets)
+/// A block of which parities can be made: it is whole, and its packets are alike.
+#[derive(Debug)]
+pub(crate) struct WholeBlock<'p> {
+    stream: StreamId,
+    first: u64,
+    packets: Vec<&'p [u8]>,
+}
+
+impl<'p> WholeBlock<'p> {
+    /// The block of these packets, from `first` on; `None` if one is missing, if they are not alike, or if a
+    /// parity would not fit a datagram of this length with the tag of R-SEC-5.
+    pub(crate) fn of(
+        stream: StreamId,
+        first: u64,
+        packets: impl Iterator<Item = Option<&'p [u8]>>,
+        datagram_bytes: usize,
+    ) -> Option<Self> {
+        let packets = packets.collect::<Option<Vec<_>>>()?;
+        let one = packets.first()?;
+        let alike = |packet: &&[u8]| Shard::are_of_one_block(one, packet);
+        let block = packets.iter().all(alike).then_some(Self {
+            stream,
+            first,
+            packets,
+        })?;
+        (block.parity_bytes() + TAIL_BYTES <= datagram_bytes).then_some(block)
+    }
+
+    /// Length of each of its parities.
+    pub(crate) fn parity_bytes(&self) -> usize {
+        let longest = self.packets.iter().map(|packet| packet.len()).max();
+        longest.unwrap_or(0) + Parity::OVERHEAD_BYTES
+    }
+
+    /// Appends the parity of this row, which has no checksum yet.
+    pub(crate) fn encode_parity(&self, row: u8, header: &Header, out: &mut Vec<u8>) {
+        let head = Parity {
+            stream: self.stream,
+            first: self.first,
+            count: u8::try_from(self.packets.len()).unwrap_or(u8::MAX),
+            row,
+            sum: &[],
+        };
+        head.encode_head(header, out);
+        put_sum(row.into(), &self.packets, out);
+    }
 }
 
 /// Appends the sum of these packets' shards, in this row.
-pub(crate) fn put_sum(row: usize, packets: &[&[u8]], out: &mut Vec<u8>) {
+fn put_sum(row: usize, packets: &[&[u8]], out: &mut Vec<u8>) {
     let begin = out.len();
     let shards = || packets.iter().filter_map(|packet| Shard::of(packet));
     let longest = shards().map(|shard| shard.chunks.len()).max().unwrap_or(0);
@@ -192,8 +225,8 @@ fn solve(
 #[cfg(test)]
 mod tests {
     use qsm_wire::{
-        ChannelId, Chunk, Coverage, DataHeader, GroupId, Header, Hop, Incarnation, NodeId, Origin,
-        Packet, Part, ViewNumber, seal,
+        ChannelId, Chunk, Coverage, DataHeader, GroupId, Hop, Incarnation, NodeId, Origin, Packet,
+        Part, ViewNumber, seal,
     };
 
     use super::*;

@@ -102,6 +102,11 @@ impl SendStream {
         self.pacer.share(now, copies);
     }
 
+    /// Packets besides the stream's have left, which count towards its rate.
+    pub(crate) fn spend_rate(&mut self, now: Instant, packets: usize) {
+        self.pacer.spend(now, packets);
+    }
+
     /// Whether [`SendStream::poll_train`] would return something now.
     pub fn can_send(&mut self, now: Instant) -> bool {
         self.refill(now);

@@ -27,12 +27,16 @@ const NODES: usize = 10;
 const DELAY: Duration = Duration::from_millis(1);
 const JITTER: Duration = Duration::from_micros(100);
 
-/// Draws whether nodes make and use parities, and for half of these runs what they are for: all ask
+/// Draws whether nodes make and use parities, whether senders send some unasked, and for half of these runs what they are for: all ask
 /// one cacher, and each misses other packets of a train. In half of these they are many, and in one
 /// region as long as none has other groups. The rest of the run stays as it was.
 pub(super) fn add_parities(mut run: SimOptions) -> SimOptions {
     let mut dice = Dice::of(Seed(run.seed), "parities");
     run.recovery.parity = dice.one_in(2);
+    let mut ahead = Dice::of(Seed(run.seed), "parities ahead");
+    if run.recovery.parity && ahead.one_in(3) {
+        run.recovery.parities_ahead = *ahead.pick(&[1, 2]);
+    }
     if !run.recovery.parity || !dice.one_in(2) {
         return run;
     }

@@ -41,6 +41,7 @@
 //! token-plane-only                    faithful-rate
 //! rings-in-turn                       pull-late             partition-feedback
 //! parity                              (cachers send parities, members keep blocks for them)
+//! parities-ahead 2                    (senders send so many for each block unasked)
 //! at 2s crash 3                       at 3s restart 3 same-node|new-node
 //! at 2s freeze 3 4s                   at 2s sleep 3 4s      (its clock stops, too)
 //! at 2s slow 3 1ms 4s                 at 2s close 3         (time per datagram, how long)

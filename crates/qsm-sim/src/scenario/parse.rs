@@ -76,7 +76,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 const SIZES: [(&str, Sizes); 2] = [("mix", Sizes::MIX), ("small", Sizes::SMALL)];
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 44] = [
+const VERBS: [(&str, Verb); 45] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -131,6 +131,7 @@ const VERBS: [(&str, Verb); 44] = [
         "parity",
         Verb::Switch(|options| options.recovery.parity = true),
     ),
+    ("parities-ahead", Verb::ParitiesAhead),
     (
         "faithful-rate",
         Verb::Switch(|options| options.pace.faithful_rate = true),
@@ -183,6 +184,7 @@ enum Verb {
     Pace,
     Budget,
     RepairLimit,
+    ParitiesAhead,
     RateMax,
     BatchDelay,
     QueueTarget,
@@ -250,6 +252,9 @@ impl Reader {
                 options.recovery.requests_per_second = words.named("requests")?;
             }
             Verb::RepairLimit => options.repair_bytes_per_second = words.number("bytes")?,
+            Verb::ParitiesAhead => {
+                options.recovery.parities_ahead = words.number("parities of a block")?;
+            }
             Verb::RateMax => options.pace.rate_max_packets = words.number("packets per second")?,
             Verb::BatchDelay => options.pace.batch_delay = words.time("the delay")?,
             Verb::QueueTarget => options.pace.queue_target = words.time("the target")?,

@@ -236,6 +236,9 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     if options.repair_bytes_per_second > 0 {
         writeln!(out, "repair-limit {}", options.repair_bytes_per_second)?;
     }
+    if recovery.parities_ahead > 0 {
+        writeln!(out, "parities-ahead {}", recovery.parities_ahead)?;
+    }
     let switches = [
         ("token-plane-only", !recovery.fast),
         ("pull-late", recovery.pull_late),
