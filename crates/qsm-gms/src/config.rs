@@ -40,6 +40,9 @@ pub struct ServiceConfig {
     pub discovery: SocketAddr,
     /// It serves only because no other was found, and yields to one that is not embedded.
     pub embedded: bool,
+    /// Nodes may do what their rights say, and nothing else, and one without rights is not let in: nodes are admitted
+    /// by tokens (R-SEC-13). Off by default: nobody has rights, and everybody may do everything.
+    pub rights_needed: bool,
     /// Shortest time between two batches (R040). 100 ms: at most ten view changes a second.
     /// Rule R-MEM-2.
     pub batch_interval: Duration,
@@ -191,6 +194,7 @@ impl ServiceConfig {
             second: None,
             discovery,
             embedded: false,
+            rights_needed: false,
             batch_interval: Duration::from_millis(100),
             plan,
             heartbeat: Duration::from_millis(200),

@@ -143,7 +143,7 @@ impl Service {
             damage: DamageLog::default(),
             strains: Strains::default(),
             profiles: Profiles::default(),
-            rights: RightsTable::default(),
+            rights: RightsTable::new(config.rights_needed),
             traffic: Traffic::default(),
             planning: Planning::new(
                 config.plan_interval,

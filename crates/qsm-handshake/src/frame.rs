@@ -77,6 +77,13 @@ pub(crate) struct Frame<'a> {
     pub(crate) saying: Saying<'a>,
 }
 
+/// Returns whether a frame is one for a client. Who is a client and a server at once gives it to the client.
+#[must_use]
+pub fn is_to_client(bytes: &[u8]) -> bool {
+    let frame = Frame::decode(bytes);
+    frame.is_some_and(|frame| matches!(frame.saying, Saying::Cookie(_) | Saying::ToClient(_)))
+}
+
 impl<'a> Frame<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FRAME_BYTES_MAX);
@@ -174,6 +181,8 @@ mod tests {
                 let bytes = frame.encode();
                 prop_assert!(bytes.len() <= FRAME_BYTES_MAX);
                 prop_assert_eq!(Frame::decode(&bytes), Some(frame));
+                let to_client = matches!(saying, Saying::Cookie(_) | Saying::ToClient(_));
+                prop_assert_eq!(is_to_client(&bytes), to_client);
                 let longer = [&bytes[..], &vec![0; FRAME_BYTES_MAX]].concat();
                 prop_assert_eq!(Frame::decode(&longer), None);
             }

@@ -69,7 +69,7 @@ pub use budget::Limits;
 pub use client::{Client, Failure, GIVE_UP_AFTER, RETRY_AFTER, RETRY_MAX};
 pub use cookie::COOKIE_VALID;
 pub use engine::{Broken, CREDENTIAL_BYTES_MAX};
-pub use frame::FRAME_BYTES_MAX;
+pub use frame::{FRAME_BYTES_MAX, is_to_client};
 pub use identity::{Identity, IdentityError};
 pub use moment::Now;
 pub use server::{Event, Server, ServerCounters};

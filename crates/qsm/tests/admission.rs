@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{PATIENCE, Place, Site, expect_numbers, pattern, wait_for};
 use qsm::{
-    Builder, CloseReason, Event, Identity, NetworkOptions, Node, Observer, Publisher, RequestError,
-    Service, ServiceEvent, StrangerCause, Subscription,
+    Builder, CloseReason, Embedded, Event, Identity, NetworkOptions, Node, Observer, Publisher,
+    RequestError, Service, ServiceEvent, StrangerCause, Subscription,
 };
 use qsm_identity::{Claims, ClusterRoot, NodeKey, RevokedParts, Role, Roles, Serial, Token};
 use qsm_net::{PortConfig, Ports};
@@ -262,8 +262,12 @@ fn what_is_wrong_with_a_token_is_said_before_a_node_starts() {
     let elsewhere = plant.identity(|claims| claims.cluster = "farm".to_owned());
     assert!(start(elsewhere).contains("for the cluster \"farm\""));
     let node = plant.builder("a", plant.identity(|_| ()));
-    let cores = node.cores(2).start().unwrap_err().to_string();
-    assert!(cores.contains("one core thread"), "{cores}");
+    let serving = node.embedded_service(Embedded::Always).start();
+    let error = serving.unwrap_err().to_string();
+    assert!(error.contains("not one of a membership service"), "{error}");
+    let list = plant.site.builder("a").revocations(plant.list.path());
+    let error = list.start().unwrap_err().to_string();
+    assert!(error.contains("has no identity"), "{error}");
     let key = qsm::ClusterKey::generate(qsm::Cipher::default()).unwrap();
     let network = plant.network(plant.identity(|_| ())).key(key);
     let both = plant.site.builder("a").network(network).start();
@@ -351,6 +355,120 @@ fn who_is_revoked_in_mid_stream_is_shut_out_and_told_why() {
             break;
         }
     }
+}
+
+// Rule R-SEC-13.
+#[test]
+fn core_threads_are_one_node_with_one_key_and_go_together() {
+    let plant = Plant::new();
+    let service = plant.service(0);
+    let key = NodeKey::generate().unwrap();
+    // A name for the node is one for its core threads.
+    let token = plant.token(&key, |claims| claims.name = "two".parse().unwrap());
+    let serial = token.claims().serial;
+    let identity = Identity::new(key, token, plant.root.public());
+    let one = plant.builder("one", plant.identity(|_| ())).cores(3);
+    let one = common::admitted(one);
+    let two = common::admitted(plant.builder("two", identity.clone()).cores(3));
+    let groups: Vec<String> = (0..12).map(|number| format!("group/{number:02}")).collect();
+    let subscription = two.subscribe(groups.iter().map(String::as_str)).unwrap();
+    let publishers = groups.iter().map(|group| one.publisher(group).unwrap());
+    let publishers: Vec<Publisher> = publishers.collect();
+    for (publisher, group) in publishers.iter().zip(&groups) {
+        publisher.wait_for_members(1, PATIENCE).unwrap();
+        publisher.send(group.as_bytes()).unwrap();
+    }
+    let received = groups.iter().map(|_| common::next(&subscription));
+    let mut received: Vec<Vec<u8>> = received.map(|it| it.bytes().to_vec()).collect();
+    received.sort();
+    assert!(received.iter().eq(groups.iter().map(String::as_bytes)));
+    let mut names: Vec<String> = one
+        .list_nodes()
+        .unwrap()
+        .into_iter()
+        .map(|row| row.name)
+        .collect();
+    names.sort();
+    assert_eq!(names, ["one", "one/2", "one/3", "two", "two/2", "two/3"]);
+
+    let other = plant.builder("two", identity).start().unwrap();
+    let reason = refused(&other);
+    assert!(reason.contains("two nodes have one key"), "{reason}");
+    plant.revoke(2, vec![serial]);
+    let end = loop {
+        if let Some(reason) = two.closed() {
+            break reason;
+        }
+        subscription.recv_timeout(PATIENCE).ok();
+    };
+    assert!(matches!(end, CloseReason::Refused { .. }), "{end}");
+    let mut expelled = 0;
+    while expelled < 3 {
+        let event = service.next_event_timeout(PATIENCE).unwrap().unwrap();
+        expelled += u32::from(matches!(event, ServiceEvent::Expelled { .. }));
+    }
+    assert_eq!(one.list_nodes().unwrap().len(), 3);
+}
+
+impl Plant {
+    /// A node that may serve, and would at this time.
+    fn serving(&self, name: &str, when: Embedded) -> Node {
+        let identity = self.identity(|claims| claims.roles = claims.roles.with(Role::Service));
+        let builder = self.builder(name, identity).embedded_service(when);
+        common::admitted(builder.revocations(self.list.path()))
+    }
+}
+
+// Rules R-SEC-12, R-MEM-7.
+#[test]
+fn services_that_nodes_embed_meet_and_one_of_them_goes_on() {
+    let plant = Plant::new();
+    let nodes = ["one", "two"].map(|name| plant.serving(name, Embedded::Always));
+    let subscriptions = subscriptions(&nodes);
+    // Each is alone with its service at first.
+    for (node, other) in [(0, 1), (1, 0)] {
+        let publisher = nodes[node].publisher("x").unwrap();
+        publisher.wait_for_members(1, PATIENCE).unwrap();
+        publisher.send(&pattern(1, 100)).unwrap();
+        expect_numbers(&subscriptions[other], [1], |number| pattern(number, 100));
+        expect_numbers(&subscriptions[node], [1], |number| pattern(number, 100));
+    }
+    assert_eq!(nodes[0].list_nodes().unwrap().len(), 2);
+}
+
+// Rules R-SEC-12, R-SEC-13.
+#[test]
+fn a_node_whose_token_is_one_of_a_service_serves_when_nobody_else_does() {
+    let plant = Plant::new();
+    let first = plant.serving("first", Embedded::IfNoneFound);
+    let key = NodeKey::generate().unwrap();
+    let token = plant.token(&key, |_| ());
+    let serial = token.claims().serial;
+    let identity = Identity::new(key, token, plant.root.public());
+    let reader = common::admitted(plant.builder("reader", identity));
+    let theirs = reader.subscribe(["x"]).unwrap();
+    let second = plant.serving("second", Embedded::IfNoneFound);
+    let publisher = second.publisher("x").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+    first.shutdown(PATIENCE).unwrap();
+    drop(first);
+    // Somebody serves them: there is nobody left but the second one who could.
+    let late = plant.node("late");
+    let subscription = late.subscribe(["x"]).unwrap();
+    publisher.wait_for_members(2, PATIENCE).unwrap();
+    publisher.send(&pattern(1, 100)).unwrap();
+    for subscription in [&subscription, &theirs] {
+        expect_numbers(subscription, [1], |number| pattern(number, 100));
+    }
+    // It has the list of revocations, too.
+    plant.revoke(2, vec![serial]);
+    let end = loop {
+        if let Some(reason) = reader.closed() {
+            break reason;
+        }
+        theirs.recv_timeout(PATIENCE).ok();
+    };
+    assert!(end.to_string().contains("was revoked"), "{end}");
 }
 
 /// Reads messages in their order until the last one; how many there were before.

@@ -223,6 +223,9 @@ impl NodeOptions {
         if let Some(service) = service {
             builder = builder.service(service);
         }
+        if let Some(list) = self.network.revocations() {
+            builder = builder.revocations(list);
+        }
         if let Some(silence) = self.network.gone_after {
             builder = builder.gone_after(silence);
         }

@@ -9,7 +9,8 @@ use crate::registry::{Command, EndCause};
 
 /// Nodes with rights, and those that lose them.
 impl Service {
-    /// A node has proven who it is: from now on it may do what its rights say, and nothing else.
+    /// A node has proven who it is: from now on it may do what its rights say, and nothing else. Where rights are needed
+    /// ([`ServiceConfig::rights_needed`](crate::ServiceConfig::rights_needed)), it could do nothing before.
     pub fn set_rights(&mut self, node: NodeId, rights: Arc<dyn Rights>) {
         self.rights.set(node, rights);
     }

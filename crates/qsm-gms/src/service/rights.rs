@@ -18,13 +18,19 @@ pub trait Rights: fmt::Debug + Send + Sync {
     fn summary(&self) -> String;
 }
 
-/// The rights of nodes. In an open cluster nobody has any, and everybody may do everything.
-#[derive(Debug, Default)]
+/// The rights of nodes. Where none are needed, who has none may do everything; where they are, nothing.
+#[derive(Debug)]
 pub(super) struct RightsTable {
+    needed: bool,
     nodes: BTreeMap<NodeId, Arc<dyn Rights>>,
 }
 
 impl RightsTable {
+    pub(super) fn new(needed: bool) -> Self {
+        let nodes = BTreeMap::new();
+        Self { needed, nodes }
+    }
+
     pub(super) fn set(&mut self, node: NodeId, rights: Arc<dyn Rights>) {
         self.nodes.insert(node, rights);
     }
@@ -40,7 +46,7 @@ impl RightsTable {
     /// Returns whether a hello is one of the node that was let in. Groups that it may not have are left out.
     pub(super) fn takes(&self, node: NodeId, hello: &mut Hello) -> bool {
         let Some(rights) = self.nodes.get(&node) else {
-            return true;
+            return !self.needed;
         };
         let groups = &mut hello.groups;
         groups.retain(|report| rights.permits(report.role, &report.name));
@@ -49,7 +55,10 @@ impl RightsTable {
 
     /// Reason for which a node may not have a role in all of these groups, if there is one.
     pub(super) fn refusal(&self, node: NodeId, role: Role, names: &[String]) -> Option<String> {
-        let rights = self.nodes.get(&node)?;
+        let Some(rights) = self.nodes.get(&node) else {
+            let reason = "the node has not been admitted, or not any more; start it again";
+            return self.needed.then(|| reason.to_owned());
+        };
         let mut names = names.iter();
         let name = names.find(|name| !rights.permits(role, name))?;
         let what = match role {
@@ -112,8 +121,8 @@ mod tests {
     // Rule R-SEC-13.
     #[test]
     fn a_node_with_rights_has_its_name_and_its_groups_and_no_others() {
-        let mut table = RightsTable::default();
-        let (node, free) = (NodeId(2), NodeId(3));
+        let mut table = RightsTable::new(true);
+        let node = NodeId(2);
         table.set(node, Arc::new(Reader));
         let names = |name: &str| [name.to_owned()];
         let refused = |node, role, name| table.refusal(node, role, &names(name));
@@ -125,15 +134,30 @@ mod tests {
         );
         let reason = refused(node, Role::Subscriber, "orders").unwrap();
         assert!(reason.contains("receive the group \"orders\""), "{reason}");
-        assert_eq!(refused(free, Role::Publisher, "orders"), None);
-        let mut other = hello("writer", "prices/eur");
-        assert!(!table.takes(node, &mut other) && table.takes(free, &mut other));
+        assert!(!table.takes(node, &mut hello("writer", "prices/eur")));
         let mut own = hello("reader", "orders");
         assert!(table.takes(node, &mut own) && own.groups.is_empty());
+    }
+
+    // Rule R-SEC-13.
+    #[test]
+    fn a_node_without_rights_may_do_nothing_where_they_are_needed() {
+        let node = NodeId(2);
+        let group = ["prices/eur".to_owned()];
+        let mut named = hello("reader", "prices/eur");
+        let mut table = RightsTable::new(true);
+        let is_out = |table: &RightsTable, named: &mut Hello| {
+            let refusal = table.refusal(node, Role::Subscriber, &group);
+            refusal.is_some() && !table.takes(node, named) && table.summary(node).is_none()
+        };
+        assert!(is_out(&table, &mut named));
+        table.set(node, Arc::new(Reader));
+        assert!(!is_out(&table, &mut named));
         table.forget(node);
-        assert_eq!(
-            (table.summary(node), table.takes(node, &mut other)),
-            (None, true)
-        );
+        assert!(is_out(&table, &mut named));
+
+        let open = RightsTable::new(false);
+        assert_eq!(open.refusal(node, Role::Publisher, &group), None);
+        assert!(open.takes(node, &mut named) && named.groups.len() == 1);
     }
 }

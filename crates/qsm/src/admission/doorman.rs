@@ -1,7 +1,7 @@
 //! Who is let in: the roster decides on nodes that shake hands.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use qsm_wire::membership::Role;
 
 use super::claim::Claim;
 use super::identity::{Identity, unix_now};
+use crate::shard::CORES_MAX;
 
 /// A node that has not been heard for so long may have ended: another one with its key takes its place.
 const QUIET: Duration = Duration::from_secs(1);
@@ -33,10 +34,27 @@ struct Book {
     replaced: Vec<NodeId>,
 }
 
+/// A node that is in. Each of its core threads is a member; to the roster they are one node.
 #[derive(Debug)]
 struct Present {
-    node: NodeId,
+    /// Number of the node's first core thread.
+    first: NodeId,
+    /// Those that are in.
+    cores: BTreeSet<NodeId>,
     heard_at: Instant,
+}
+
+/// Number of the first core thread of the node that this one is of.
+fn first_core(core: NodeId) -> NodeId {
+    NodeId(core.0 - core.0 % CORES_MAX as u64)
+}
+
+/// Name of the node that a core thread of this name is of: all but the first have their place behind it.
+fn node_name(core: NodeId, name: &str) -> Option<&str> {
+    match core.0 % CORES_MAX as u64 {
+        0 => Some(name),
+        place => name.strip_suffix(&format!("/{}", place + 1)),
+    }
 }
 
 /// A node that was let in, and its rights.
@@ -94,9 +112,13 @@ impl Doorman {
     pub(super) fn outcasts(&self) -> Vec<Outcast> {
         let book = self.0.borrow();
         let outcasts = book.roster.outcast(unix_now());
-        let outcasts = outcasts.map(|(entrant, refused)| Outcast {
-            node: NodeId(entrant.life),
-            reason: told(&refused),
+        let outcasts = outcasts.flat_map(|(entrant, refused)| {
+            let cores = book.present.get(entrant.key).map(|here| &here.cores);
+            let reason = told(&refused);
+            cores.into_iter().flatten().map(move |node| Outcast {
+                node: *node,
+                reason: reason.clone(),
+            })
         });
         outcasts.collect()
     }
@@ -104,46 +126,57 @@ impl Doorman {
 
 impl Book {
     fn leave(&mut self, key: &NodePublic, node: NodeId) {
-        self.roster.leave(key, node.0);
-        if self.present.get(key).is_some_and(|here| here.node == node) {
+        let Some(here) = self.present.get_mut(key) else {
+            return;
+        };
+        here.cores.remove(&node);
+        if here.cores.is_empty() {
+            self.roster.leave(key, here.first.0);
             self.present.remove(key);
         }
     }
 
-    /// Enters a node with its name. A life with the same key that is not heard any more ends.
-    fn enter(&mut self, guest: &Guest) -> Result<(), NotAdmitted> {
+    /// Enters a node with this name, or another core thread of it. A life with the same key that is not heard any more
+    /// ends.
+    fn enter(&mut self, guest: &Guest, name: &str) -> Result<(), NotAdmitted> {
+        let first = first_core(guest.node);
         let entrant = Entrant {
-            name: &guest.name,
+            name,
             key: &guest.key,
-            life: guest.node.0,
+            life: first.0,
         };
         let now = Instant::now();
         let entered = match self.roster.enter(&entrant, &guest.grant) {
             Err(NotAdmitted::KeyInUse { by }) => {
                 let former = self.present.get(&guest.key);
                 let former = former.filter(|here| now >= here.heard_at + QUIET);
-                let Some(former) = former.map(|here| here.node) else {
+                let Some(cores) = former.map(|here| here.cores.clone()) else {
                     return Err(NotAdmitted::KeyInUse { by });
                 };
-                self.leave(&guest.key, former);
-                self.replaced.push(former);
+                for core in cores {
+                    self.leave(&guest.key, core);
+                    self.replaced.push(core);
+                }
                 self.roster.enter(&entrant, &guest.grant)
             }
             entered => entered,
         };
         entered?;
-        let present = Present {
-            node: guest.node,
+        let here = self.present.entry(guest.key).or_insert_with(|| Present {
+            first,
+            cores: BTreeSet::new(),
             heard_at: now,
-        };
-        self.present.insert(guest.key, present);
+        });
+        here.cores.insert(guest.node);
+        here.heard_at = now;
         Ok(())
     }
 
-    /// True if the life of this number is another key's.
+    /// True if the node of this number is another key's.
     fn is_taken(&self, node: NodeId, key: &NodePublic) -> bool {
+        let first = first_core(node);
         let mut present = self.present.iter();
-        present.any(|(other, here)| here.node == node && other != key)
+        present.any(|(other, here)| here.first == first && other != key)
     }
 }
 
@@ -170,7 +203,13 @@ impl Admission for Doorman {
         if book.is_taken(guest.node, &guest.key) {
             return Err(Refused::new("another node has its number; start it again"));
         }
-        let entered = book.enter(&guest);
+        let name = node_name(guest.node, &guest.name);
+        let name = name.ok_or_else(|| {
+            Refused::new(
+                "a core thread has its node's name with its place behind it; start it again",
+            )
+        })?;
+        let entered = book.enter(&guest, name);
         entered.map_err(|refused| Refused::new(told(&refused)))?;
         Ok(guest)
     }

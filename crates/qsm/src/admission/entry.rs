@@ -27,7 +27,7 @@ const SESSIONS_MAX: usize = 4;
 const HELD_MAX: usize = 16;
 /// A service that was heard so lately needs no other session, whatever is said of it: it is heard every 200 ms.
 const FRESH: Duration = Duration::from_millis(500);
-/// News that wait to be read; more are dropped.
+/// News that wait to be read; more are dropped, but for what ends the node.
 const NEWS_MAX: usize = 64;
 
 /// Account of who comes in.
@@ -121,7 +121,8 @@ impl Entry {
     }
 
     fn tell(&self, news: EntryNews) {
-        if self.news.len() < NEWS_MAX {
+        // Of who is not trusted the node tells rarely anyway.
+        if matches!(news, EntryNews::Refused { .. }) || self.news.len() < NEWS_MAX {
             self.news.push(news);
         }
     }
@@ -404,6 +405,9 @@ mod tests {
 
     const CLUSTER: &str = "plant";
     const SERVICE: NodeId = NodeId(1000);
+    /// Each core thread has a number of its own; these are of the first ones of two nodes.
+    const ONE: NodeId = NodeId(64);
+    const TWO: NodeId = NodeId(128);
 
     fn identity(root: &ClusterRoot, role: Role) -> Identity {
         let key = NodeKey::generate().unwrap();
@@ -495,12 +499,11 @@ mod tests {
     }
 
     impl Room {
-        fn new(root: &ClusterRoot, nodes: &[u64]) -> Self {
+        fn new(root: &ClusterRoot, nodes: &[NodeId]) -> Self {
             let link = Arc::<GateLink>::default();
             let service = identity(root, Role::Service);
             let gate = Gate::new(&service, CLUSTER, Arc::clone(&link)).unwrap();
-            let entries = nodes.iter().map(|node| {
-                let node = NodeId(*node);
+            let entries = nodes.iter().map(|&node| {
                 let entrant = Entrant {
                     cluster: CLUSTER.to_owned(),
                     node,
@@ -600,9 +603,9 @@ mod tests {
     #[test]
     fn the_session_of_who_has_left_ends_later_and_is_told_of() {
         let root = ClusterRoot::generate().unwrap();
-        let mut room = Room::new(&root, &[1]);
+        let mut room = Room::new(&root, &[ONE]);
         room.settle();
-        let (node, how) = (NodeId(1), Leaves::Orderly);
+        let (node, how) = (ONE, Leaves::Orderly);
         room.link.orders.push(GateOrder::Gone { node, how });
         room.gate.tick(room.now);
         assert!(!room.has_ended());
@@ -616,35 +619,35 @@ mod tests {
     #[test]
     fn what_a_node_says_waits_until_it_has_a_key() {
         let root = ClusterRoot::generate().unwrap();
-        let mut room = Room::new(&root, &[1, 2]);
+        let mut room = Room::new(&root, &[ONE, TWO]);
         room.announce();
-        assert_eq!(room.for_service(0, &frame(NodeId(1))), None);
+        assert_eq!(room.for_service(0, &frame(ONE)), None);
         room.carry();
         assert!(room.given.is_empty() && room.entries[0].1.epochs.active().is_none());
         room.settle();
         // The service has told them where it is, sealed.
         assert_eq!(room.given.len(), 2);
         assert!(room.entries[0].1.held.is_empty());
-        let mut sealed = room.for_service(0, &frame(NodeId(1))).unwrap();
-        let opened = room.gate.open(address(NodeId(1)), &mut sealed);
-        assert_eq!(opened, Ok(Opened::Datagram(frame(NodeId(1)).len())));
+        let mut sealed = room.for_service(0, &frame(ONE)).unwrap();
+        let opened = room.gate.open(address(ONE), &mut sealed);
+        assert_eq!(opened, Ok(Opened::Datagram(frame(ONE).len())));
 
         let mut packet = Vec::new();
         let [(_, one), (_, other)] = &mut room.entries[..] else {
             panic!("there are two");
         };
-        assert!(one.seal(address(NodeId(2)), &data(NodeId(1)), &mut packet));
-        let opened = other.open(address(NodeId(1)), &mut packet);
-        assert_eq!(opened, Ok(Opened::Datagram(data(NodeId(1)).len())));
+        assert!(one.seal(address(TWO), &data(ONE), &mut packet));
+        let opened = other.open(address(ONE), &mut packet);
+        assert_eq!(opened, Ok(Opened::Datagram(data(ONE).len())));
     }
 
     // Rules R-SEC-1, R-SEC-13.
     #[test]
     fn members_cannot_speak_for_the_service_nor_in_sessions_of_others() {
         let root = ClusterRoot::generate().unwrap();
-        let mut room = Room::new(&root, &[1, 2]);
+        let mut room = Room::new(&root, &[ONE, TWO]);
         room.settle();
-        let from = address(NodeId(2));
+        let from = address(TWO);
         // As the service, by the key that all members have.
         for posed in [frame(SERVICE), beacon()] {
             let mut sealed = Vec::new();
@@ -653,16 +656,16 @@ mod tests {
             assert_eq!(entry.open(from, &mut sealed), Err(Refusal::Forged));
         }
         // In another's name, in its own session.
-        let mut sealed = room.for_service(1, &frame(NodeId(2))).unwrap();
-        sealed[8] = 1;
+        let mut sealed = room.for_service(1, &frame(TWO)).unwrap();
+        sealed[8] = 64;
         let opened = room.gate.open(from, &mut sealed);
         assert_eq!(opened, Err(Refusal::Forged));
         // In clear, and again as it was.
         let entry = &mut room.entries[0].1;
         assert_eq!(entry.open(from, &mut beacon()), Err(Refusal::Plain));
-        let mut sealed = room.for_service(0, &frame(NodeId(1))).unwrap();
+        let mut sealed = room.for_service(0, &frame(ONE)).unwrap();
         let mut again = sealed.clone();
-        let from = address(NodeId(1));
+        let from = address(ONE);
         assert!(room.gate.open(from, &mut sealed).is_ok());
         assert_eq!(room.gate.open(from, &mut again), Err(Refusal::Replayed));
     }

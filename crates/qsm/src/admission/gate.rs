@@ -10,7 +10,9 @@ use qsm_gms::Rights;
 use qsm_handshake::{Broken, Event, Identity as Signer, Now, Secrets, Server};
 use qsm_identity::Revocations;
 use qsm_net::{Guard, Opened, OwnDatagram, Refusal};
-use qsm_seal::{Cipher, Epoch, EpochIssuer, EpochOrder, EpochReceipt, Leaving, Sealer, Told};
+use qsm_seal::{
+    Cipher, Epoch, EpochIssuer, EpochOrder, EpochReceipt, KeyId, Leaving, Sealer, Told,
+};
 use qsm_wire::{
     AdmissionStage, Header, Kind, NodeId, cluster_number, cluster_of, origin_of, sealed_by,
 };
@@ -18,8 +20,9 @@ use qsm_wire::{
 use super::doorman::{Doorman, Guest};
 use super::identity::{Identity, unix_now};
 use super::orders::Over;
-use super::packet::{HERE_GROWTH, Way, admission, here, read};
+use super::packet::{HERE_GROWTH, Way, admission, here, place, read};
 use super::peers::{Peer, Peers};
+use super::rivals::Rivals;
 use super::session::Session;
 use super::stats::AdmissionStats;
 
@@ -116,6 +119,7 @@ pub(crate) struct Gate {
     server: Server<Doorman>,
     issuer: EpochIssuer,
     peers: Peers,
+    rivals: Rivals,
     /// Members that wait for the first epoch.
     waiting: Vec<NodeId>,
     /// When there is one.
@@ -151,6 +155,7 @@ impl Gate {
             cluster: cluster_number(cluster),
             started: now,
             server: Server::new(&signer, identity.token().as_bytes(), doorman)?,
+            rivals: Rivals::new(now, signer, identity, cluster),
             issuer: issuer.map_err(|error| failed(error.to_string()))?,
             peers: Peers::default(),
             waiting: Vec::new(),
@@ -180,7 +185,7 @@ impl Gate {
     }
 
     fn open_plain(&mut self, from: SocketAddr, datagram: &[u8]) -> Result<Opened, Refusal> {
-        let (_, frame) = read(datagram).ok_or(Refusal::Plain)?;
+        let (header, frame) = read(datagram).ok_or(Refusal::Plain)?;
         match frame.stage {
             AdmissionStage::Seek => match self.peers.key_at(from) {
                 Some(key) => self.greet(key),
@@ -189,11 +194,13 @@ impl Gate {
             AdmissionStage::Handshake => {
                 let now = Instant::now();
                 let moment = self.moment(now);
-                self.server.receive(moment, from, frame.content);
+                match qsm_handshake::is_to_client(frame.content) {
+                    true => self.rivals.take(now, from, frame.content),
+                    false => self.server.receive(moment, from, frame.content),
+                }
                 self.go_on(now);
             }
-            // Of another service.
-            AdmissionStage::Here => {}
+            AdmissionStage::Here => self.hear_of(&header, frame.content),
             AdmissionStage::Word => return Err(Refusal::Plain),
         }
         Ok(Opened::Own)
@@ -206,6 +213,19 @@ impl Gate {
         if self.hints < HINTS_MAX && !self.beacon.is_empty() && answer.len() <= bytes {
             self.hints += 1;
             self.own.push_back(OwnDatagram { to, bytes: answer });
+        } else {
+            self.stats.unanswered += 1;
+        }
+    }
+
+    /// Somebody says that another service of the cluster is there.
+    fn hear_of(&mut self, header: &Header, content: &[u8]) {
+        let Some(own) = self.header else { return };
+        let address = place(header, content);
+        if let Some(address) = address.filter(|_| header.origin.node != own.origin.node) {
+            let now = Instant::now();
+            self.rivals.hear_of(now, own.origin.node, address);
+            self.go_on(now);
         }
     }
 
@@ -217,6 +237,7 @@ impl Gate {
                 let bytes = admission(header, AdmissionStage::Handshake, &frame);
                 self.own.push_back(OwnDatagram { to, bytes });
             }
+            self.stats.rivals += self.rivals.go_on(now, header, &mut self.own);
         }
         while let Some(event) = self.server.poll_event() {
             match event {
@@ -239,9 +260,11 @@ impl Gate {
         self.issue(now);
     }
 
-    fn tell(&self, news: GateNews) {
+    fn tell(&mut self, news: GateNews) {
         if self.link.news.len() < NEWS_MAX {
             self.link.news.push(news);
+        } else if !matches!(news, GateNews::Counted(_)) {
+            self.stats.news_dropped += 1;
         }
     }
 
@@ -400,7 +423,7 @@ impl Gate {
             sessions: self.peers.len() as u64,
             ..self.stats
         };
-        if self.stats != self.told {
+        if self.stats != self.told && self.link.news.len() < NEWS_MAX {
             self.told = self.stats;
             self.tell(GateNews::Counted(self.stats));
         }
@@ -564,7 +587,10 @@ impl Guard for Gate {
         }
         match sealed_by(datagram) {
             None => self.open_plain(from, datagram),
-            Some(key) => self.open_session(from, key, datagram),
+            Some(key) => match self.rivals.open(Instant::now(), KeyId(key), datagram) {
+                Some(opened) => opened,
+                None => self.open_session(from, key, datagram),
+            },
         }
     }
 
@@ -586,7 +612,8 @@ impl Guard for Gate {
             talks.then_some(self.repeat_at),
         ];
         let others = others.into_iter().flatten();
-        others.chain(handshakes).chain(epochs).min()
+        let rivals = self.rivals.due();
+        others.chain(handshakes).chain(epochs).chain(rivals).min()
     }
 
     fn tick(&mut self, now: Instant) {
@@ -595,6 +622,7 @@ impl Guard for Gate {
         }
         let moment = self.moment(now);
         self.server.tick(moment);
+        self.rivals.tick(now);
         if self.gathers.ends().is_some_and(|at| at <= now) {
             self.gathers = Gathers::Done;
             for node in core::mem::take(&mut self.waiting) {

@@ -131,11 +131,18 @@ impl fmt::Debug for Identity {
 }
 
 fn is_service(grant: &Grant) -> Result<(), IdentityError> {
-    match grant.roles().has(Role::Service) {
-        true => Ok(()),
-        false => Err(IdentityError::new(
+    if !grant.roles().has(Role::Service) {
+        return Err(IdentityError::new(
             "the token is not one of a membership service".to_owned(),
             "use that of a service, which `qsm init` and `qsm token new --role service` make",
+        ));
+    }
+    match grant.node_key() {
+        Some(_) => Ok(()),
+        None => Err(IdentityError::new(
+            "the token of a membership service is bound to its key, and this one to none"
+                .to_owned(),
+            "have another made by `qsm token new --role service --node KEY`",
         )),
     }
 }

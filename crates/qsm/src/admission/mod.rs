@@ -23,6 +23,7 @@ mod orders;
 mod packet;
 mod peers;
 mod revocations;
+mod rivals;
 mod session;
 mod stats;
 mod words;

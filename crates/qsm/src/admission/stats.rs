@@ -22,5 +22,11 @@ qsm_metrics::metrics! {
         epochs: counter(epochs),
         /// Members that did not receipt the key of an epoch in time.
         silent: counter(members),
+        /// Questions of strangers for the service that had no answer: more than 256 in a quarter of a second, or too short.
+        unanswered: counter(questions),
+        /// News of strangers that were refused, or of lists, that were dropped: more than 4,096 waited to be read.
+        news_dropped: counter(news),
+        /// Other services of the cluster with whom this one has shaken hands.
+        rivals: counter(handshakes),
     }
 }

@@ -57,6 +57,7 @@ impl Builder {
             plan_unwanted_ppm: 0,
             plan_common: Some(qsm_gms::PLAN_COMMON),
             hints: ServiceHints::default(),
+            revoked: None,
             admin: true,
             datagram_bytes: None,
             coverage: Coverage::Head,
@@ -166,6 +167,14 @@ impl Builder {
         self
     }
 
+    /// File of the list of revocations, if this node has an identity and embeds the service, as
+    /// [`ServiceBuilder::revocations`](crate::ServiceBuilder::revocations). All nodes that may embed it need the same:
+    /// a service without it lets in who was revoked.
+    pub fn revocations(mut self, path: impl Into<PathBuf>) -> Self {
+        self.settings.revoked = Some(path.into());
+        self
+    }
+
     /// Where the membership service is. If not given, it is looked for by multicast.
     pub fn service(mut self, address: SocketAddr) -> Self {
         self.settings.service = Some(plain(address));
@@ -174,7 +183,8 @@ impl Builder {
 
     /// When to run a membership service in this process. Without effect when
     /// [`Builder::service`] is given, except for [`Embedded::Always`], which then is an
-    /// additional one.
+    /// additional one. A node with an identity ([`NetworkOptions::identity`]) runs one only if its token has the
+    /// role of a service; without it, the node does not start with [`Embedded::Always`].
     pub fn embedded_service(mut self, embedded: Embedded) -> Self {
         self.settings.embedded = embedded;
         self

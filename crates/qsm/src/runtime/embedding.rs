@@ -1,6 +1,7 @@
 //! The membership service within the node's process, when there is no other.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub(crate) struct Embedding {
     plan_unwanted_ppm: u32,
     plan_common: Option<u32>,
     hints: ServiceHints,
+    revoked: Option<PathBuf>,
     admin: bool,
     /// Where its thread is to run, if that is not where this one does.
     affinity: Option<Affinity>,
@@ -52,6 +54,7 @@ impl Embedding {
             plan_unwanted_ppm: settings.plan_unwanted_ppm,
             plan_common: settings.plan_common,
             hints: settings.hints.clone(),
+            revoked: settings.revoked.clone(),
             admin: settings.admin,
             affinity: settings.threads.affinity_of_others(),
             service: None,
@@ -90,6 +93,7 @@ impl Embedding {
             plan_unwanted_ppm: self.plan_unwanted_ppm,
             plan_common: self.plan_common,
             hints: self.hints.clone(),
+            revoked: self.revoked.clone(),
             admin: self.admin,
             on_yield: Some(Box::new(yielded)),
             on_move: Some(Box::new(moved)),

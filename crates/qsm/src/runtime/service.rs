@@ -216,6 +216,7 @@ fn configure(settings: &ServiceSettings, port: &Ports, discovery: SocketAddr) ->
         second: port.second_addr(),
         discovery,
         embedded: settings.embedded,
+        rights_needed: settings.network.identity.is_some(),
         plan_unwanted_ppm: settings.plan_unwanted_ppm,
         plan_common: settings.plan_common,
         hints: settings.hints.clone(),

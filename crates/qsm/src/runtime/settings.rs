@@ -75,6 +75,8 @@ pub(crate) struct NodeSettings {
     pub(crate) plan_common: Option<u32>,
     /// Hints of the designer, if it embeds the service.
     pub(crate) hints: ServiceHints,
+    /// File of the list of revocations, if it embeds the service of a cluster that takes tokens.
+    pub(crate) revoked: Option<PathBuf>,
     /// Operators may ask the node, and the service if it embeds it.
     pub(crate) admin: bool,
     pub(crate) datagram_bytes: Option<usize>,

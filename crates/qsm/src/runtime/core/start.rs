@@ -282,31 +282,34 @@ impl Plan {
     }
 }
 
-/// Checks the identity of a node, if it has one: it must be good for this name, and the node has one core thread and no
-/// service, which would need an identity of its own.
+/// Checks the identity of a node, if it has one: it must be good for this name. The node runs a membership service, with
+/// the same identity, only if its token is one of a service too (R-SEC-13).
 fn check_identity(settings: &mut NodeSettings, name: &str) -> Result<(), StartError> {
     settings.network.check_protection()?;
     let Some(identity) = &settings.network.identity else {
-        return Ok(());
+        return check_no_list(settings);
     };
-    let refused = |cause: &str, remedy: &str| {
-        let error = IdentityError::new(cause.to_owned(), remedy);
-        Err(StartError::Identity(error))
-    };
-    if settings.threads.cores > 1 {
-        let cause = "a node with an identity has one core thread, since it is one node";
-        return refused(cause, "start it with one core thread");
-    }
-    if settings.embedded == Embedded::Always {
-        let cause = "a node of a cluster that takes tokens has no membership service of its own";
-        return refused(
-            cause,
-            "start one by `qsm gms` with the identity of a service",
-        );
-    }
-    settings.embedded = Embedded::Never;
     let checked = identity.check(&settings.cluster, Bearer::Node(name));
-    checked.map_err(StartError::Identity)
+    checked.map_err(StartError::Identity)?;
+    match identity.check(&settings.cluster, Bearer::Service) {
+        Err(error) if settings.embedded == Embedded::Always => Err(StartError::Identity(error)),
+        Err(_) => {
+            settings.embedded = Embedded::Never;
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// A list of revocations says nothing without tokens.
+fn check_no_list(settings: &NodeSettings) -> Result<(), StartError> {
+    if settings.revoked.is_none() {
+        return Ok(());
+    }
+    let cause = "there is a list of revocations, and the node has no identity";
+    let remedy = "give the node an identity, or leave the list out";
+    let error = IdentityError::new(cause.to_owned(), remedy);
+    Err(StartError::Identity(error))
 }
 
 /// A core thread that runs where and as it should, and waits for its beginning. Dropped before
