@@ -396,7 +396,8 @@ impl Entry {
 mod tests {
     use qsm_identity::{Claims, ClusterRoot, NodeKey, Role, Roles, Serial};
     use qsm_wire::{
-        Beacon, ChannelId, Coverage, DataHeader, Frame, FrameHead, Incarnation, ViewNumber, seal,
+        Beacon, ChannelId, Coverage, DataHeader, Frame, FrameHead, HOP_AT, Incarnation, ViewNumber,
+        seal,
     };
 
     use super::super::gate::{Gate, GateLink, GateNews, GateOrder, Leaves};
@@ -668,5 +669,46 @@ mod tests {
         let from = address(ONE);
         assert!(room.gate.open(from, &mut sealed).is_ok());
         assert_eq!(room.gate.open(from, &mut again), Err(Refusal::Replayed));
+    }
+    /// The packet with each byte changed, cut at each length, and with more behind it.
+    fn changed(packet: &[u8]) -> Vec<Vec<u8>> {
+        let mut all = Vec::new();
+        // The hop is anybody's to change.
+        for at in (0..packet.len()).filter(|at| *at != HOP_AT) {
+            for bit in 0..8 {
+                let mut changed = packet.to_vec();
+                changed[at] ^= 1 << bit;
+                all.push(changed);
+            }
+            all.push(packet[..at].to_vec());
+        }
+        all.push([packet, &[0]].concat());
+        all
+    }
+
+    // Rules R-SEC-1, R-SEC-2.
+    #[test]
+    fn no_changed_packet_of_a_session_or_an_epoch_is_believed() {
+        let root = ClusterRoot::generate().unwrap();
+        let mut room = Room::new(&root, &[ONE, TWO]);
+        room.settle();
+        let mut to_service = room.for_service(0, &frame(ONE)).unwrap();
+        for mut packet in changed(&to_service) {
+            assert!(room.gate.open(address(ONE), &mut packet).is_err());
+        }
+        assert!(room.gate.open(address(ONE), &mut to_service).is_ok());
+
+        let (mut to_node, mut to_member) = (Vec::new(), Vec::new());
+        assert!(room.gate.seal(address(ONE), &beacon(), &mut to_node));
+        let two = &mut room.entries[1].1;
+        assert!(two.seal(address(ONE), &data(TWO), &mut to_member));
+        for (from, sealed) in [(SERVICE, to_node), (TWO, to_member)] {
+            let one = &mut room.entries[0].1;
+            for mut packet in changed(&sealed) {
+                assert!(one.open(address(from), &mut packet).is_err());
+            }
+            let opened = one.open(address(from), &mut sealed.clone());
+            assert!(matches!(opened, Ok(Opened::Datagram(_))));
+        }
     }
 }

@@ -19,6 +19,8 @@ use super::session::Session;
 const RIVALS_MAX: usize = 4;
 /// A service is looked at again after so long: what it says of itself may have changed.
 const AGAIN: Duration = Duration::from_secs(5);
+/// Least pause between two handshakes that are begun: anybody can say that a service is somewhere.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Services that this one has heard of.
 #[derive(Debug)]
@@ -26,6 +28,7 @@ pub(super) struct Rivals {
     token: Vec<u8>,
     attempts: Attempts,
     sessions: VecDeque<Session>,
+    rests_until: Instant,
 }
 
 impl Rivals {
@@ -39,15 +42,17 @@ impl Rivals {
             token: identity.token().as_bytes().to_vec(),
             attempts: Attempts::new(now, signer, judge),
             sessions: VecDeque::new(),
+            rests_until: now,
         }
     }
 
     /// Somebody says that one is at this address. `node` is the own number.
     pub(super) fn hear_of(&mut self, now: Instant, node: NodeId, address: SocketAddr) {
         let known = |one: &Session| one.address == address && now < one.heard_at + AGAIN;
-        if self.sessions.iter().any(known) {
+        if now < self.rests_until || self.sessions.iter().any(known) {
             return;
         }
+        self.rests_until = now + PAUSE;
         let claim = Claim {
             node,
             name: "",
