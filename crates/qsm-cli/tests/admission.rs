@@ -1,70 +1,15 @@
 //! Clusters that take tokens, as processes: who has a token is in, with its rights; who has none, a bad one or one that
 //! is revoked is told why.
 
+mod plant;
 mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
 
+use plant::Plant;
 use serde_json::Value;
-use support::{Cluster, Lines, Running, assert_code, qsm, stderr, text};
-
-/// A cluster that takes tokens, its service, and the folder of its root.
-struct Plant {
-    cluster: Cluster,
-    folder: String,
-    service: Running,
-}
-
-impl Plant {
-    fn new() -> Self {
-        let mut cluster = Cluster::without_service();
-        let folder = text(&cluster.folder.join("plant"));
-        let name = cluster.option("--cluster").to_owned();
-        let made = qsm().args(["init", &folder, "--cluster", &name]).output();
-        assert_code(&made.unwrap(), 0);
-        let key = format!("{folder}/service.key");
-        let (service, address) = cluster.start_gms(&["--identity", &key], Stdio::inherit());
-        cluster.use_service(&address);
-        Self {
-            cluster,
-            folder,
-            service,
-        }
-    }
-
-    fn file(&self, name: &str) -> String {
-        format!("{}/{name}", self.folder)
-    }
-
-    /// A new key and a token with these rights.
-    fn member(&self, name: &str, rights: &[&str]) -> String {
-        let (key, token) = (
-            self.file(&format!("{name}.key")),
-            self.file(&format!("{name}.token")),
-        );
-        let made = qsm().args(["keygen", &key, "--node"]).output();
-        assert_code(&made.unwrap(), 0);
-        let words = ["token", "new", &self.folder, "--name", "**", "--node", &key];
-        let made = qsm()
-            .args(words)
-            .args(rights)
-            .args(["--output", &token])
-            .output();
-        assert_code(&made.unwrap(), 0);
-        key
-    }
-
-    fn start(&self, words: &[&str], key: &str) -> Running {
-        self.cluster.start(&[words, &["--identity", key]].concat())
-    }
-
-    fn run(&self, words: &[&str], key: &str, input: &[u8]) -> std::process::Output {
-        self.cluster
-            .run(&[words, &["--identity", key]].concat(), input)
-    }
-}
+use support::{Lines, assert_code, qsm, stderr, text};
 
 #[test]
 fn members_have_the_rights_of_their_tokens_and_strangers_are_told() {
@@ -108,7 +53,7 @@ fn members_have_the_rights_of_their_tokens_and_strangers_are_told() {
 #[test]
 fn a_revoked_member_ends_in_mid_stream_and_says_why() {
     let mut plant = Plant::new();
-    let events = Lines::of_stdout(&mut plant.service.0);
+    let events = plant.service_events();
     let [reader, writer] = ["reader.key", "writer.key"].map(|name| plant.file(name));
     let other = plant.member("other", &["--subscribe", "news"]);
     let mut stays = plant.start(&["sub", "news", "--count", "2"], &other);
@@ -198,4 +143,27 @@ fn what_is_wrong_with_an_identity_is_named_with_the_remedy() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn members_whose_tokens_are_of_services_need_no_other() {
+    let plant = Plant::without_service();
+    let rights = ["--publish", "**", "--subscribe", "**", "--role", "service"];
+    let [one, two] = ["one", "two"].map(|name| plant.member(name, &rights));
+    let words = ["sub", "news", "other", "--cores", "2", "--count", "2"];
+    let mut sub = plant.start(&words, &one);
+    let told = Lines::of_stderr(&mut sub.0);
+    told.wait("that it is in", |line| line.contains("subscribed to"));
+    for group in ["news", "other"] {
+        let words = ["pub", group, "--cores", "2", "--wait-members", "1"];
+        assert_code(&plant.run(&words, &two, b"1\n"), 0);
+    }
+    let received = sub.output();
+    assert_code(&received, 0);
+    // Who only reads runs none, and says what it takes.
+    let reader = plant.member("other", &["--subscribe", "**"]);
+    let refused = plant.run(&["sub", "news", "--embedded-gms"], &reader, b"");
+    assert_code(&refused, 1);
+    let error = stderr(&refused);
+    assert!(error.contains("not one of a membership service"), "{error}");
 }

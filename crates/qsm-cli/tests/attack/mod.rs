@@ -1,0 +1,255 @@
+//! Who attacks a cluster: a listener without keys, and a member that keeps what it has learnt, whatever the program
+//! would do.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+pub(crate) mod forgeries;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use qsm::KeyId;
+use qsm_handshake::{Admission, Client, Identity, Now, Refused};
+use qsm_identity::{NodeKey, Token};
+use qsm_net::{PortConfig, Ports};
+use qsm_seal::{Cipher, ClusterKey, EpochOrder, Epochs, Opener, Sealer};
+use qsm_wire::{
+    AdmissionFrame, AdmissionStage, Body, CHECKSUM_AT, Coverage, Header, Incarnation, Kind, NodeId,
+    Origin, Packet, cluster_number, seal, sealed_by,
+};
+
+use crate::plant::Plant;
+
+/// One pause while nothing comes.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Hears all multicast of the cluster, and sends to whom it likes.
+pub(crate) struct Listener {
+    pub(crate) ports: Ports,
+    /// Packets that have come, as they were on the wire.
+    pub(crate) heard: Vec<Vec<u8>>,
+}
+
+impl Listener {
+    /// At these addresses.
+    pub(crate) fn new(groups: &[SocketAddr]) -> Self {
+        let (interface, _) = qsm_net::choose_interface(Some("lo"), None).unwrap();
+        let config = PortConfig {
+            receive_buffer_bytes: 4 << 20,
+            ..PortConfig::new(interface)
+        };
+        let mut ports = Ports::open(config, None).unwrap();
+        for group in groups {
+            ports.join(*group).unwrap();
+        }
+        let heard = Vec::new();
+        Self { ports, heard }
+    }
+
+    /// Takes what has come.
+    pub(crate) fn listen(&mut self) {
+        self.ports.wait(Some(LOOK)).unwrap();
+        while self.ports.receive().unwrap() > 0 {
+            let datagrams = self.ports.datagrams();
+            self.heard
+                .extend(datagrams.map(|datagram| datagram.bytes.to_vec()));
+        }
+    }
+
+    pub(crate) fn send(&mut self, to: SocketAddr, packet: &[u8]) {
+        while self.ports.send(to, packet, packet.len()).is_err() {
+            self.ports.wait(Some(LOOK)).unwrap();
+        }
+    }
+}
+
+/// A member that shakes hands and takes keys of epochs as nodes do, and gives none up.
+pub(crate) struct Insider {
+    pub(crate) listener: Listener,
+    service: SocketAddr,
+    header: Header,
+    says: Sealer,
+    hears: Opener,
+    heard: u32,
+    said: u32,
+    last_word: Vec<u8>,
+    started: Instant,
+    epochs: Epochs,
+    /// Why it was shut out, once it was.
+    pub(crate) shut_out: Option<String>,
+}
+
+/// Trusts every service.
+struct Anybody;
+
+impl Admission for Anybody {
+    type Grant = ();
+
+    fn admit(&self, _key: &[u8; 32], _credential: &[u8], _now: u64) -> Result<(), Refused> {
+        Ok(())
+    }
+}
+
+fn moment(started: Instant) -> Now {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    Now {
+        elapsed: started.elapsed(),
+        unix: since.as_secs(),
+    }
+}
+
+fn admission(header: &Header, stage: AdmissionStage, content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    AdmissionFrame { stage, content }.encode(header, &mut out);
+    seal(&mut out, Coverage::Whole);
+    out
+}
+
+/// The part of a packet that is the guards' own, if it is in clear.
+fn frame_of(packet: &[u8]) -> Option<AdmissionFrame<'_>> {
+    match Packet::open(packet).ok()?.body {
+        Body::Admission(frame) => Some(frame),
+        _ => None,
+    }
+}
+
+impl Insider {
+    /// Shakes hands by this key and its token.
+    pub(crate) fn join(plant: &Plant, key: &str, groups: &[SocketAddr]) -> Self {
+        let started = Instant::now();
+        let node = NodeId(0x7700 * 64);
+        let header = Header {
+            cluster: cluster_number(plant.cluster.option("--cluster")),
+            origin: Origin {
+                node,
+                incarnation: Incarnation(1),
+            },
+            ..Header::default()
+        };
+        let mut listener = Listener::new(groups);
+        let seed = qsm::read_secret(key).unwrap().parse::<NodeKey>().unwrap();
+        let signer = Identity::from_seed(seed.seed()).unwrap();
+        let token = fs::read_to_string(key.replace(".key", ".token")).unwrap();
+        let claim = claim(node, &token.parse::<Token>().unwrap());
+        let mut client = Client::new(moment(started), &signer, &claim, Anybody).unwrap();
+        let service = plant.service_address();
+        let secrets = loop {
+            while let Some(frame) = client.poll_transmit() {
+                let packet = admission(&header, AdmissionStage::Handshake, &frame);
+                listener.send(service, &packet);
+            }
+            if let Some(session) = client.take_session() {
+                break session.secrets;
+            }
+            assert!(client.outcome().is_none(), "{:?}", client.outcome());
+            listener.listen();
+            for packet in listener.heard.drain(..) {
+                if let Some(frame) = frame_of(&packet)
+                    && frame.stage == AdmissionStage::Handshake
+                {
+                    client.receive(moment(started), frame.content);
+                }
+            }
+            client.tick(moment(started));
+        };
+        let key = |secret: &[u8; 32]| ClusterKey::from_secret(Cipher::default(), *secret);
+        Self {
+            listener,
+            service,
+            header,
+            says: Sealer::new(&key(&secrets.to_server)),
+            hears: Opener::new(&key(&secrets.to_client)),
+            heard: 0,
+            said: 0,
+            last_word: Vec::new(),
+            started,
+            epochs: Epochs::new(),
+            shut_out: None,
+        }
+    }
+
+    /// Obeys what the service has said, and keeps all else that has come.
+    pub(crate) fn listen(&mut self) {
+        self.listener.listen();
+        let mut words = Vec::new();
+        let own = self.hears.key();
+        self.listener.heard.retain(|packet| {
+            let is_word = sealed_by(packet).map(KeyId) == Some(own);
+            if is_word {
+                words.push(packet.clone());
+            }
+            !is_word
+        });
+        for word in words {
+            self.obey(word);
+        }
+    }
+
+    fn obey(&mut self, mut packet: Vec<u8>) {
+        let Ok(length) = self.hears.open(&mut packet) else {
+            return;
+        };
+        let Some(frame) = frame_of(&packet[..length]) else {
+            return;
+        };
+        let number = u32::from_le_bytes(frame.content[..4].try_into().unwrap());
+        let word = &frame.content[8..];
+        if number == self.heard + 1 {
+            self.heard = number;
+            if let [5, 2, reason @ ..] = word {
+                self.shut_out = Some(String::from_utf8_lossy(reason).into_owned());
+            } else if let Some(order) = EpochOrder::decode(word)
+                && let Some(receipt) = self.epochs.take(self.started.elapsed(), order)
+            {
+                self.said += 1;
+                self.last_word = receipt.encode().to_vec();
+            }
+        }
+        if number > 0 {
+            self.answer();
+        }
+    }
+
+    fn answer(&mut self) {
+        let mut content = self.said.to_le_bytes().to_vec();
+        content.extend_from_slice(&self.heard.to_le_bytes());
+        content.extend_from_slice(&self.last_word);
+        let word = admission(&self.header, AdmissionStage::Word, &content);
+        let mut sealed = Vec::new();
+        self.says.seal(&word, &mut sealed).unwrap();
+        self.listener.send(self.service, &sealed);
+    }
+
+    /// Opens a packet by the key that it names, or any other that there is.
+    pub(crate) fn opens(&mut self, packet: &[u8], others: &[u32]) -> Option<Vec<u8>> {
+        let named = sealed_by(packet).into_iter();
+        named.chain(others.iter().copied()).find_map(|key| {
+            let mut packet = packet.to_vec();
+            packet[CHECKSUM_AT].copy_from_slice(&key.to_le_bytes());
+            let length = self.epochs.open(&mut packet).ok()?;
+            packet.truncate(length);
+            Some(packet)
+        })
+    }
+}
+
+/// A node's claim, which it shows in its handshake.
+fn claim(node: NodeId, token: &Token) -> Vec<u8> {
+    let name = b"insider";
+    let mut claim = vec![1, 0];
+    claim.extend_from_slice(&node.0.to_le_bytes());
+    claim.push(u8::try_from(name.len()).unwrap());
+    claim.extend_from_slice(name);
+    claim.extend_from_slice(token.as_bytes());
+    claim
+}
+
+/// The stream and the number of a data packet, which everybody sees.
+pub(crate) fn data_number(packet: &[u8]) -> Option<(Vec<u8>, u64)> {
+    if Kind::peek(packet) != Some(Kind::Data) {
+        return None;
+    }
+    let number = u64::from_le_bytes(packet.get(32..40)?.try_into().ok()?);
+    Some((packet[8..20].to_vec(), number))
+}

@@ -1,0 +1,175 @@
+//! Attacks on a cluster that takes tokens, as processes: each that ends the traffic of an open one has no effect but on
+//! counters.
+
+mod attack;
+mod plant;
+mod support;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use attack::forgeries::{Attack, Known};
+use attack::{Listener, data_number};
+use plant::Plant;
+use qsm::{NodeRow, Observer, Origin};
+use qsm_wire::{ChannelId, cluster_number, sealed_by};
+use support::{Lines, Running, assert_code, stderr};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Messages after each attack.
+const MESSAGES: u64 = 20;
+
+/// A cluster under attack: a sender, two receivers, and who looks.
+struct Target {
+    plant: Plant,
+    receivers: Vec<(Running, Lines)>,
+    sender: Running,
+    observer: Observer,
+    sent: u64,
+}
+
+impl Target {
+    fn new() -> Self {
+        let plant = Plant::new();
+        let receivers = ["receiver-1", "receiver-2"].map(|name| {
+            let key = plant.member(name, &["--subscribe", "**"]);
+            let mut sub = plant.start(&["sub", "news", "--name", name, "-v"], &key);
+            let lines = Lines::of_stdout(&mut sub.0);
+            (sub, lines)
+        });
+        let key = plant.member("sender", &["--publish", "**"]);
+        let words = ["pub", "news", "--wait-members", "2", "--name", "sender"];
+        let sender = plant.start_writing(&words, &key);
+        let observer = plant.observer(&key);
+        Self {
+            plant,
+            receivers: receivers.into(),
+            sender,
+            observer,
+            sent: 0,
+        }
+    }
+
+    /// Sends messages, which both receivers get, in order and nothing else.
+    fn send(&mut self, after: &str) {
+        let numbers = self.sent + 1..=self.sent + MESSAGES;
+        let input = self.sender.0.stdin.as_mut().unwrap();
+        for number in numbers.clone() {
+            writeln!(input, "message {number}").unwrap();
+        }
+        for (_, lines) in &self.receivers {
+            for number in numbers.clone() {
+                let line = lines.wait(&format!("message {number} after {after}"), |_| true);
+                assert_eq!(line, format!("message {number}"), "after {after}");
+            }
+        }
+        self.sent += MESSAGES;
+    }
+
+    /// Nodes that are in.
+    fn members(&mut self) -> Vec<NodeRow> {
+        self.observer.list_nodes().unwrap()
+    }
+
+    /// Knowledge of it that a listener can have.
+    fn known(&mut self, listener: &mut Listener) -> Known {
+        let nodes = self.members();
+        let find = |name: &str| -> Vec<Origin> {
+            let found = nodes.iter().filter(|row| row.name.starts_with(name));
+            found.map(|row| row.origin).collect()
+        };
+        let regions = self.observer.list_regions().unwrap();
+        let region = regions.iter().find(|region| region.members.len() == 2);
+        let region = region.unwrap();
+        let sender = find("sender")[0];
+        let deadline = Instant::now() + PATIENCE;
+        let (packet, last) = loop {
+            self.send("nothing");
+            listener.listen();
+            let of_sender = listener.heard.iter().filter_map(|packet| {
+                let (stream, number) = data_number(packet)?;
+                let own = stream[..8] == sender.node.0.to_le_bytes();
+                own.then_some((packet, number))
+            });
+            if let Some((packet, last)) = of_sender.max_by_key(|(_, number)| *number) {
+                break (packet.clone(), last);
+            }
+            assert!(Instant::now() < deadline, "no data is heard");
+        };
+        Known {
+            cluster: cluster_number(self.plant.cluster.option("--cluster")),
+            sender,
+            receivers: find("receiver"),
+            region: region.region,
+            view: region.view,
+            channel: ChannelId(u32::from_le_bytes(packet[24..28].try_into().unwrap())),
+            last,
+            key: sealed_by(&packet).unwrap(),
+            rogue: listener.ports.local_addr(),
+        }
+    }
+
+    /// Addresses that its packets go to.
+    fn addresses(&mut self) -> Vec<SocketAddr> {
+        let regions = self.observer.list_regions().unwrap();
+        let multicast = regions.into_iter().map(|region| region.address);
+        let discovery = self.plant.cluster.option("--discovery").parse().unwrap();
+        let multicast = multicast.filter(|at| at.ip().is_multicast());
+        multicast.chain([discovery]).collect()
+    }
+}
+
+fn lives(nodes: &[NodeRow]) -> BTreeSet<(u64, u32, SocketAddr)> {
+    let life = |row: &NodeRow| (row.origin.node.0, row.origin.incarnation.0, row.address);
+    nodes.iter().map(life).collect()
+}
+
+#[test]
+fn each_attack_on_an_open_cluster_has_no_effect_on_a_protected_one() {
+    let mut target = Target::new();
+    target.send("nothing");
+    let groups = target.addresses();
+    let mut listener = Listener::new(&groups);
+    let known = target.known(&mut listener);
+    assert_eq!(known.receivers.len(), 2);
+    let members = target.members();
+    let service = target.plant.service_address();
+    let nodes = members.iter().map(|row| row.address).chain([service]);
+    let places: Vec<_> = nodes.chain(groups).collect();
+
+    for Attack { name, packets } in known.attacks() {
+        listener.listen();
+        let seen = listener.heard.iter().filter_map(|it| data_number(it));
+        let seen: BTreeSet<_> = seen.collect();
+        listener.heard.clear();
+        for packet in &packets {
+            places.iter().for_each(|to| listener.send(*to, packet));
+        }
+        target.send(name);
+        assert_eq!(lives(&target.members()), lives(&members), "after {name}");
+        // Nothing was repeated for who asked, or made others ask.
+        listener.listen();
+        let own: BTreeSet<_> = packets.iter().collect();
+        let heard = listener.heard.iter().filter(|it| !own.contains(it));
+        let again = heard.filter_map(|it| data_number(it));
+        let again: Vec<_> = again.filter(|it| seen.contains(it)).collect();
+        assert!(again.is_empty(), "repeated after {name}: {again:?}");
+    }
+
+    drop(target.sender.0.stdin.take());
+    assert_code(&target.sender.output(), 0);
+    for (sub, _) in target.receivers {
+        sub.terminate();
+        let output = sub.output();
+        assert_code(&output, 0);
+        let said = stderr(&output);
+        for counter in ["refused_plain", "refused_forged"] {
+            assert!(said.contains(counter), "no {counter}: {said}");
+        }
+        for lost in ["messages_lost", "discard_malformed", "discard_damaged"] {
+            assert!(!said.contains(lost), "{said}");
+        }
+    }
+}
