@@ -14,6 +14,8 @@ CARGO ?= cargo
 LOCKED := --locked
 # Seconds that `make fuzz` gives each target.
 FUZZ_SECONDS ?= 60
+# Changed packets of `make soak-security`.
+SOAK_PACKETS ?= 10000000
 # Runs of `make soak`.
 SOAK_SEEDS ?= 100000
 FUZZ_TARGETS := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
@@ -21,7 +23,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak soak-security digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -134,6 +136,9 @@ soak: ## SOAK_SEEDS (100000) drawn runs with all faults, and the digests of debu
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm sim swarm --seeds $(SOAK_SEEDS) --all-faults --save $(TARGET_DIR)/soak
 	@$(MAKE) --no-print-directory digests
+
+soak-security: ## SOAK_PACKETS (10000000) changed packets of recorded runs at a protected node: none may be opened; a minute or two
+	SOAK_PACKETS=$(SOAK_PACKETS) $(CARGO) test $(LOCKED) --release -p qsm --test soak -- --ignored --nocapture
 
 digests: ## the same seeds give the same digests in debug and release, twice
 	$(CARGO) build $(LOCKED) -p qsm-cli
