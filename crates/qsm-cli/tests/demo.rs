@@ -58,6 +58,12 @@ fn a_small_demonstration_needs_no_privileges_on_loopback() {
 }
 
 #[test]
+fn a_small_demonstration_takes_tokens() {
+    let words = ["demo", "--quick", "--json", "--loopback", "--tokens"];
+    assert_verified(&run(&words));
+}
+
+#[test]
 fn a_small_demonstration_speaks_ipv6() {
     // Over loopback it would need a route that only root can add; then hosts are to be had, too.
     if !lab::ready() {

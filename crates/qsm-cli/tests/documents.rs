@@ -353,6 +353,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     ),
     (
         "operate/bench.md",
+        "qsm bench throughput --protect none,key,tokens --receivers 2",
+        NotHere(BENCH),
+    ),
+    (
+        "operate/bench.md",
         "qsm bench throughput --layout all --receivers 16 --loss 1",
         NotHere(BENCH),
     ),

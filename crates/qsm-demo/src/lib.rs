@@ -44,6 +44,7 @@ use crate::run::DemoRun;
     "qsm demo --loss 10 --seconds 40"
     "qsm demo --loopback --quick        without root; a few seconds"
     "qsm demo --ipv6                    the same with IPv6"
+    "qsm demo --tokens                  the same in a cluster that takes tokens"
 ))]
 pub struct DemoArgs {
     /// Six receivers and a tenth of the groups, for a few seconds
@@ -67,6 +68,9 @@ pub struct DemoArgs {
     /// Give up after this long
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     pub(crate) timeout: Duration,
+    /// Have each process prove a key of its own, by a token of a root that is made for this run
+    #[arg(long)]
+    pub(crate) tokens: bool,
     /// Serve what all processes count by HTTP while they run, on one page, for Prometheus and the like;
     /// port 0: any, which a line on stderr names
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = local_address)]

@@ -7,7 +7,7 @@ use qsm::{Exporter, Family};
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::stop::Stop;
-use qsm_processes::{Gathering, ProcessGroup, ProcessIndex};
+use qsm_processes::{Gathering, ProcessGroup, ProcessIndex, Protection};
 
 use crate::DemoArgs;
 use crate::inboxes::Inboxes;
@@ -23,6 +23,8 @@ const OVERHEAD: Duration = Duration::from_secs(8);
 
 /// Time that receivers have for the rest, when the senders have nothing more.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The cluster of its processes, which are told of none: the default.
+const CLUSTER: &str = "default";
 
 /// A demonstration in progress: its processes, and what is known of them.
 pub(crate) struct DemoRun {
@@ -46,6 +48,9 @@ impl DemoRun {
         let metrics = args.metrics.map(Gathering::serve).transpose()?;
         if let Some((gathering, _)) = &metrics {
             group.gather(gathering);
+        }
+        if args.tokens {
+            group.protect(Protection::Tokens, CLUSTER)?;
         }
         if let Some(why) = &group.without_lab {
             screen.say(&format!("all on this host, over loopback: {why}"));

@@ -31,6 +31,7 @@ struct Column {
 /// A run fails, options do not go together, or the results cannot be written.
 pub(crate) fn run(args: &ThroughputArgs, layouts: &[LayoutOptions]) -> Result<(), Failure> {
     args.load.check(false)?;
+    args.local.check_protection()?;
     if args.local.raw || args.local.plot.is_some() {
         return Err(Failure::usage(
             "--raw and --plot are for one layout",

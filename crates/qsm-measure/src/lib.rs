@@ -28,6 +28,8 @@ mod options;
 mod others;
 mod pace;
 mod plot;
+mod primitives;
+mod protected;
 mod raw;
 mod receive;
 mod report;
@@ -142,8 +144,9 @@ pub fn run(args: &BenchArgs) -> Result<(), Failure> {
 /// One layout by itself, or several beside each other.
 fn throughput(args: &throughput::ThroughputArgs) -> Result<(), Failure> {
     let layouts = args.layout.layouts();
-    match layouts.len() {
-        0 | 1 => throughput::run(args),
+    match (args.local.protect.len(), layouts.len()) {
+        (2.., 0) => protected::run(args),
+        (_, 0 | 1) => throughput::run(args),
         _ => compare::run(args, &layouts),
     }
 }

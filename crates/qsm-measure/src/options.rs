@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use qsm::{Builder, Embedded, Exporter, Family, Node};
 use qsm_console::failure::Failure;
 use qsm_console::log::Note;
 use qsm_console::options::{NodeOptions, cores, local_address, loss_ppm, seconds, size};
 
-use qsm_processes::Gathering;
+use qsm_processes::{Gathering, Protection};
 
 use crate::clock::Clock;
 use crate::message::{PLAIN_BYTES, STAMPED_BYTES};
@@ -174,6 +174,16 @@ pub(crate) struct LocalOptions {
     /// Protect packets by the key in this file, as `qsm keygen` makes it
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// Protect packets by keys that are made for the run, or by none. Several, with commas between: throughput is
+    /// measured with each in turn, and shown beside the first and beside what the ciphers allow
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_enum,
+        value_delimiter = ',',
+        conflicts_with = "key"
+    )]
+    pub(crate) protect: Vec<ProtectionName>,
     /// Use IPv6; over loopback that takes a route for multicast, which the error names
     #[arg(long)]
     pub(crate) ipv6: bool,
@@ -195,6 +205,36 @@ pub(crate) struct LocalOptions {
     pub(crate) plot: Option<PathBuf>,
 }
 
+/// Names of protections on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProtectionName {
+    /// By nothing
+    None,
+    /// By one key for all
+    Key,
+    /// By tokens: each process proves a key of its own
+    Tokens,
+}
+
+impl ProtectionName {
+    pub(crate) fn protection(self) -> Protection {
+        match self {
+            Self::None => Protection::None,
+            Self::Key => Protection::Key,
+            Self::Tokens => Protection::Tokens,
+        }
+    }
+
+    /// As it is written on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Key => "key",
+            Self::Tokens => "tokens",
+        }
+    }
+}
+
 impl LocalOptions {
     /// Serves the metrics of all processes of this run as long as the exporter lives, if that is asked for.
     ///
@@ -208,6 +248,36 @@ impl LocalOptions {
         // Only one run is made with these options.
         self.gathering.get_or_init(|| gathering);
         Ok(Some(exporter))
+    }
+
+    /// Protection by keys that are made for the run. Several kinds are measured by `qsm bench throughput` alone.
+    pub(crate) fn protection(&self) -> Protection {
+        self.protect
+            .first()
+            .map_or(Protection::None, |name| name.protection())
+    }
+
+    /// The same with this protection alone.
+    pub(crate) fn protected_by(&self, name: ProtectionName) -> Self {
+        let protect = vec![name];
+        Self {
+            protect,
+            ..self.clone()
+        }
+    }
+
+    /// Checks that messages are measured with one protection.
+    ///
+    /// # Errors
+    /// There are several.
+    pub(crate) fn check_protection(&self) -> Result<(), Failure> {
+        match self.protect.len() {
+            0 | 1 => Ok(()),
+            _ => Err(Failure::usage(
+                "several kinds of --protect are for `qsm bench throughput` without layouts, --raw and --plot",
+                "give one kind",
+            )),
+        }
     }
 
     /// The option of nodes and of the service that says where the key is, if there is one.
@@ -224,8 +294,9 @@ impl LocalOptions {
     /// Whether messages can be timed.
     ///
     /// # Errors
-    /// Several core threads, which only throughput is measured of.
+    /// Several core threads, or several kinds of protection, which only throughput is measured of.
     pub(crate) fn check_timed(&self) -> Result<(), Failure> {
+        self.check_protection()?;
         match self.cores {
             1 => Ok(()),
             _ => Err(Failure::usage(

@@ -27,6 +27,7 @@ use crate::trial::{Blast, Caught, Outcome, Trial};
     "qsm bench throughput --layout extras:5,1000 --receivers 6    with odd groups besides"
     "qsm bench throughput --layout all --receivers 16 --loss 1    each layout beside identical"
     "qsm bench throughput --groups 100 --cores 4   four core threads in each process"
+    "qsm bench throughput --protect none,key,tokens    what protection costs, beside what its ciphers cost"
     "qsm bench throughput --lab --receivers 4 --json --plot rates.svg"
 ))]
 pub(crate) struct ThroughputArgs {
@@ -69,6 +70,7 @@ pub(crate) struct Throughput {
 /// A run fails, or the results cannot be written.
 pub(crate) fn run(args: &ThroughputArgs) -> Result<(), Failure> {
     args.load.check(false)?;
+    args.local.check_protection()?;
     let _exporter = args.local.serve_metrics()?;
     let layout = args.layout.layouts().first().copied();
     let layout = layout.unwrap_or(LayoutOptions::NONE);
@@ -309,6 +311,28 @@ impl Throughput {
         self.runs.iter().map(Run::sent_per_second).collect()
     }
 
+    /// Messages per second at the slowest receiver, of each run.
+    #[must_use]
+    pub(crate) fn messages_per_second(&self) -> Vec<f64> {
+        self.bars()
+    }
+
+    /// Data packets per message, without repairs: the median.
+    #[must_use]
+    pub(crate) fn packets(&self) -> Option<f64> {
+        let packets = self.spread(|run| Some(run.packets_per_message()));
+        packets.map(|spread| spread.median)
+    }
+
+    /// CPU seconds of all processes together for a million messages.
+    #[must_use]
+    pub(crate) fn cpu(&self) -> Option<Spread> {
+        self.spread(|run| {
+            let receivers = run.outcome.received.len() as f64;
+            Some(run.sender_cpu() + receivers * run.receiver_cpu())
+        })
+    }
+
     /// Fate of the messages.
     #[must_use]
     pub(crate) fn layout_figures(&self) -> LayoutFigures {
@@ -482,5 +506,6 @@ pub(crate) fn options(load: &LoadOptions, local: &LocalOptions) -> Value {
         "seconds": load.lasts().map(|lasts| lasts.as_secs_f64()), "messages": load.messages,
         "runs": local.runs, "spin": load.spin, "lab": local.lab, "ipv6": local.ipv6, "pin": local.pin,
         "cores": local.cores,
+        "protect": local.protect.iter().map(|one| one.name()).collect::<Vec<_>>(),
     })
 }

@@ -270,6 +270,7 @@ impl<'a> TrialProcesses<'a> {
         if let Some(gathering) = trial.local.gathering() {
             group.gather(gathering);
         }
+        group.protect(trial.local.protection(), &cluster())?;
         Ok(Self {
             group,
             stop,

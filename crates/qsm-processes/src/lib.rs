@@ -6,6 +6,7 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod gathering;
+mod protection;
 
 use std::io::{BufRead, BufReader, Read, Write, stderr};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,6 +17,8 @@ use std::thread;
 
 pub use gathering::Gathering;
 use lab::{HostId, Lab, Output, Process};
+use protection::Keys;
+pub use protection::Protection;
 use qsm::Family;
 use qsm_console::failure::Failure;
 use serde::Serialize;
@@ -91,6 +94,8 @@ pub struct ProcessGroup<S> {
     lines: SyncSender<ProcessOutput<S>>,
     /// Where their metrics are gathered.
     gathering: Option<Gathering>,
+    /// Keys that are made for them.
+    keys: Option<Keys>,
     /// Lines they write.
     pub output: Receiver<ProcessOutput<S>>,
     /// Reason for having no namespaces, if there are none.
@@ -128,6 +133,7 @@ impl<S: DeserializeOwned + Send + 'static> ProcessGroup<S> {
             family,
             lines,
             gathering: None,
+            keys: None,
             output,
             without_lab,
         })
@@ -136,6 +142,16 @@ impl<S: DeserializeOwned + Send + 'static> ProcessGroup<S> {
     /// Processes that are started from now on serve their metrics, and are gathered there until the group is dropped.
     pub fn gather(&mut self, gathering: &Gathering) {
         self.gathering = Some(gathering.clone());
+    }
+
+    /// Nodes and services that are started from now on are in this cluster and protected so, by keys that are made for
+    /// them and gone with the group.
+    ///
+    /// # Errors
+    /// Keys cannot be made, or not be written.
+    pub fn protect(&mut self, protection: Protection, cluster: &str) -> Result<(), Failure> {
+        self.keys = Keys::make(protection, cluster)?;
+        Ok(())
     }
 
     /// Starts a process on a host of its own. `arguments` are those of this same program; where
@@ -171,7 +187,11 @@ impl<S: DeserializeOwned + Send + 'static> ProcessGroup<S> {
                 arguments.extend(["--data-port".to_owned(), data_port.to_string()]);
             }
         }
-        if self.gathering.is_some() && serves_metrics(&arguments) {
+        if let Some(keys) = self.keys.as_ref().filter(|_| is_member(&arguments)) {
+            let service = arguments.first().is_some_and(|word| word == "gms");
+            arguments.push(keys.option(self.processes.len(), service)?);
+        }
+        if self.gathering.is_some() && is_member(&arguments) {
             // Each at a port of its own.
             arguments.push("--metrics=127.0.0.1:0".to_owned());
         }
@@ -337,8 +357,8 @@ impl<S> Drop for ProcessGroup<S> {
     }
 }
 
-/// Tells whether a command has metrics: the bare sockets of `qsm bench raw` have none.
-fn serves_metrics(arguments: &[String]) -> bool {
+/// Tells whether a command is a node or a service: the bare sockets of `qsm bench raw` are none.
+fn is_member(arguments: &[String]) -> bool {
     let words: Vec<&str> = arguments.iter().take(2).map(String::as_str).collect();
     words != ["bench", "raw"]
 }
