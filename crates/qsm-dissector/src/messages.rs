@@ -177,6 +177,16 @@ pub const TO_SERVICE: &[Variant] = &[
         ],
     ),
     variant(14, "Foreign", &[REGION]),
+    variant(
+        15,
+        "NothingOwed",
+        &[list(
+            "owed_nothing",
+            &ORIGIN,
+            "members that lack nothing that they receive",
+        )
+        .drawn("members")],
+    ),
 ];
 
 const GRANT: Field = text("grant", "key and rights of the node");
@@ -409,6 +419,7 @@ pub const UPDATES: &[Variant] = &[
                 .drawn("packets per second"),
         ],
     ),
+    variant(13, "NothingOwed", &[ORIGIN]),
 ];
 const UPDATE: Field = Field::new("update", Shape::Choice(UPDATES), "a change");
 

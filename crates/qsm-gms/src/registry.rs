@@ -42,6 +42,7 @@ mod factions;
 mod filters;
 mod groups;
 mod hinted;
+mod last_words;
 mod late;
 mod life;
 mod lifetimes;
@@ -85,6 +86,7 @@ use self::confirmations::ViewConfirmations;
 pub(crate) use self::decided::PlanKnowledge;
 use self::departure::{Departure, DepartureEvent, DepartureState};
 use self::groups::GroupTable;
+use self::last_words::LastWords;
 use self::late::LateSenders;
 use self::life::{Life, LifeEvent, Reported};
 use self::request::PendingRoles;
@@ -161,6 +163,8 @@ pub(crate) struct Registry {
     commons: Vec<GroupSet>,
     /// Of each node the last life that ended here.
     ended: BTreeMap<NodeId, Incarnation>,
+    /// Last words of senders.
+    last_words: LastWords,
     /// Of each node the last life that another service has declared dead.
     dead_elsewhere: BTreeMap<NodeId, Incarnation>,
     /// Limit of what nodes send again (R-NAK-16).
@@ -252,6 +256,7 @@ impl Registry {
             clusters: Clusters::default(),
             commons: Vec::new(),
             ended: BTreeMap::new(),
+            last_words: LastWords::default(),
             dead_elsewhere: BTreeMap::new(),
             repair_limit: RepairLimit::default(),
             work: WorkQueue::default(),

@@ -421,7 +421,9 @@ fn a_node_that_says_goodbye_is_gone_at_once() {
     cluster.enter(address(11), Role::Subscriber, &["a"]);
     cluster.run(ms(2000));
     let origin = cluster.member(address(11)).origin();
-    cluster.with(address(11), |m, now, outbox| m.goodbye(now, outbox));
+    cluster.with(address(11), |m, now, outbox| {
+        m.goodbye(now, Vec::new(), outbox);
+    });
     assert!(!cluster.member(address(11)).membership.is_gone(cluster.now));
     cluster.run(ms(200));
     assert!(cluster.member(address(11)).membership.is_gone(cluster.now));

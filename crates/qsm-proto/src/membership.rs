@@ -118,6 +118,8 @@ pub struct Membership {
     /// Regions that this node has left and is done with.
     drained: BTreeMap<RegionId, ViewNumber>,
     dead: LifeTable,
+    /// Those of them that owed this node nothing when they said goodbye.
+    owe_nothing: LifeTable,
     /// Lives that this node receives from, unless they are dead.
     senders: LifeTable,
     /// Whether it has ever asked to publish.
@@ -165,6 +167,7 @@ impl Membership {
             requests: Requests::default(),
             drained: BTreeMap::new(),
             dead: LifeTable::default(),
+            owe_nothing: LifeTable::default(),
             senders: LifeTable::default(),
             published: false,
             events: Events::default(),
@@ -222,6 +225,17 @@ impl Membership {
     #[must_use]
     pub fn is_dead(&self, origin: Origin) -> bool {
         self.dead.contains(origin)
+    }
+
+    /// A sender has said goodbye, and what this node lacks of it was not for it. Rule R-VIEW-16.
+    pub fn note_nothing_owed(&mut self, origin: Origin) {
+        self.owe_nothing.insert(origin);
+    }
+
+    /// Whether what this node lacks of a sender that has said goodbye was not for it.
+    #[must_use]
+    pub fn is_owed_nothing(&self, origin: Origin) -> bool {
+        self.owe_nothing.contains(origin)
     }
 
     /// How long the way to the service and back takes, as far as is known.

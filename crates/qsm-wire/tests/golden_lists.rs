@@ -39,7 +39,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
     let rest = "00 c4c3c2c1 8877665544332211 03000000 00000000";
-    let expected = bytes_of(&format!("0c {kind} 00 {rest} {fields}"));
+    let expected = bytes_of(&format!("0d {kind} 00 {rest} {fields}"));
     assert_eq!(body.encode(&HEADER), expected);
     assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
@@ -203,6 +203,26 @@ fn a_nodes_word_on_its_regions() {
         region: RegionId(4),
     };
     assert_to_service(&foreign, "0e 04000000");
+}
+
+// Rule R-VIEW-16.
+#[test]
+fn a_senders_last_word_on_those_that_are_away() {
+    let origin = Origin {
+        node: NodeId(0x99),
+        incarnation: Incarnation(2),
+    };
+    let members = vec![origin];
+    let word = ToService::NothingOwed { members };
+    assert_to_service(&word, "0f 01000000 9900000000000000 02000000");
+    let updates = vec![Update::NothingOwed { origin }];
+    let message = FromService::Batch { number: 9, updates };
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    let fields = "02 0900000000000000 01000000 0d 9900000000000000 02000000";
+    assert_eq!(bytes, bytes_of(fields));
+    assert_listed("from-service", &bytes);
+    assert_eq!(FromService::decode(&bytes).as_ref(), Ok(&message));
 }
 
 #[test]

@@ -467,6 +467,7 @@ pub(crate) fn of_request_message(message: &ToService) -> Sheet {
             of_group_rates(out, rates);
         }
         ToService::Foreign { region } => of_foreign(out, region),
+        ToService::NothingOwed { members } => of_nothing_owed(out, members),
         other => panic!("{other:?} is compared nowhere"),
     }
     sheet
@@ -480,6 +481,13 @@ fn of_strain(sheet: &mut Sheet, strain: &Strain) {
 fn of_foreign(sheet: &mut Sheet, region: &RegionId) {
     sheet.put("to_service", 14);
     sheet.put("region", region);
+}
+
+fn of_nothing_owed(sheet: &mut Sheet, members: &[Origin]) {
+    sheet.put("to_service", 15);
+    for member in members {
+        sheet.origin("origin", *member);
+    }
 }
 
 fn of_role(sheet: &mut Sheet, role: Role) {

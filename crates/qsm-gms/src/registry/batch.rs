@@ -160,8 +160,9 @@ impl Registry {
             draft.checks.insert((region, id));
         }
         let dead = reported.dead.into_iter();
-        let dead = dead.map(|origin| Update::Dead { origin });
-        draft.updates_of(id).dead.extend(dead);
+        let member = node.origin;
+        let ends = dead.flat_map(|origin| self.last_words.end(origin, member));
+        draft.updates_of(id).dead.extend(ends);
         for (region, departure) in &node.departures {
             if departure.state == DepartureState::Settled {
                 let (region, view) = (*region, departure.view);
@@ -374,8 +375,9 @@ impl Registry {
                     knew
                 }
             };
-            for node in told.into_iter().filter(|id| self.nodes.contains_key(id)) {
-                draft.updates_of(node).dead.push(Update::Dead { origin });
+            for node in told.into_iter().filter_map(|id| self.nodes.get(&id)) {
+                let ends = self.last_words.end(origin, node.origin);
+                draft.updates_of(node.origin.node).dead.extend(ends);
             }
         }
     }

@@ -39,6 +39,10 @@ impl Registry {
         self.clusters.clusters = hinted;
         let mut members: BTreeMap<NodeId, ClusterId> = BTreeMap::new();
         let mut changed: BTreeSet<ClusterId> = BTreeSet::new();
+        let regions = regions.into_iter();
+        let regions: Vec<PlannedRegion> = regions
+            .filter_map(|planned| self.without_pinned(planned))
+            .collect();
         for planned in regions {
             let received =
                 |group: &GroupId| self.groups.get(*group).is_some_and(Group::is_received);
@@ -54,9 +58,6 @@ impl Registry {
             members.extend(planned.members.into_iter().map(|node| (node, planned.id)));
             self.clusters.clusters.insert(planned.id, cluster);
         }
-        let pinned = |node: &&NodeId| self.receives_pinned(**node);
-        let pinned: Vec<NodeId> = members.keys().filter(pinned).copied().collect();
-        members.retain(|node, _| !pinned.contains(node));
         for (id, node) in &mut self.nodes {
             if node.hint.set.is_some() {
                 continue;
@@ -67,6 +68,35 @@ impl Registry {
                 self.work.push(Work::Place { node: *id });
             }
         }
+    }
+
+    /// The region without nodes that receive pinned groups, which are in no merged region (R-VIEW-18);
+    /// `None`: it is none without them, or too many deliveries to the others would be unwanted.
+    fn without_pinned(&self, mut planned: PlannedRegion) -> Option<PlannedRegion> {
+        let all = planned.members.len();
+        planned.members.retain(|node| !self.receives_pinned(*node));
+        if planned.members.len() == all {
+            return Some(planned);
+        }
+        let nodes = planned.members.iter();
+        let nodes: Vec<_> = nodes.filter_map(|node| self.nodes.get(node)).collect();
+        let wants = |group: &GroupId| nodes.iter().any(|node| node.aim.set.contains(*group));
+        planned.groups.retain(wants);
+        let groups = planned.groups.iter().copied().collect();
+        let shared = nodes.len() > 1 && self.are_wanted(&groups, &planned.members);
+        shared.then_some(planned)
+    }
+
+    /// Tells whether few enough deliveries of these groups to these nodes are unwanted.
+    fn are_wanted(&self, groups: &BTreeSet<GroupId>, members: &[NodeId]) -> bool {
+        let nodes = members.iter().filter_map(|node| self.nodes.get(node));
+        let (mut deliveries, mut wanted) = (0, 0);
+        for node in nodes {
+            deliveries += groups.len() as u64;
+            let own = node.aim.set.groups.iter();
+            wanted += own.filter(|group| groups.contains(group)).count() as u64;
+        }
+        self.clusters.accepts(deliveries - wanted, deliveries)
     }
 
     /// A cluster of the plan before, or of a service before, that has most of these nodes, and
@@ -167,14 +197,7 @@ impl Registry {
         if union.len() == planned.len() {
             return true;
         }
-        let nodes = members.iter().filter_map(|node| self.nodes.get(node));
-        let (mut deliveries, mut wanted) = (0, 0);
-        for node in nodes {
-            deliveries += union.len() as u64;
-            let groups = node.aim.set.groups.iter();
-            wanted += groups.filter(|group| union.contains(group)).count() as u64;
-        }
-        self.clusters.accepts(deliveries - wanted, deliveries)
+        self.are_wanted(&union, members)
     }
 
     /// The cluster that a node is in, and its share of the groups there; `None`: it has none.

@@ -51,6 +51,11 @@ impl Registry {
                 self.caught_up(at, node, region, view);
                 return None;
             }
+            ToService::NothingOwed { members } => {
+                let origin = self.origin(node)?;
+                self.last_words.note(origin, members);
+                return None;
+            }
             // Of a session or of the detector, not of the membership.
             _ => return None,
         };

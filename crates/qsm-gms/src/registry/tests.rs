@@ -18,7 +18,8 @@ use super::*;
 
 use qsm_proto::{Random, Seed};
 use qsm_wire::membership::{
-    FromService, GroupReport, Hello, Member, RegionReport, Role, Sender, Update, ViewStep,
+    FromService, GroupReport, Hello, Member, RegionReport, Role, Sender, ToService, Update,
+    ViewStep,
 };
 
 use crate::ServiceConfig;
@@ -625,6 +626,27 @@ fn all_members_of_regions_a_dead_node_may_have_sent_to_are_told() {
             .all(|updates| *updates == [dead.clone()])
     );
     check(&registry);
+}
+
+// Rule R-VIEW-16.
+#[test]
+fn a_member_is_told_with_a_senders_end_that_it_is_owed_nothing() {
+    let mut registry = registry(14);
+    for node in 0..3 {
+        admit(&mut registry, node);
+    }
+    enter(&mut registry, 0, [1]);
+    enter(&mut registry, 1, [1]);
+    publish(&mut registry, 2, [1]);
+    settle(&mut registry);
+    let members = vec![origin(1)];
+    registry.request(NOW, NodeId(2), ToService::NothingOwed { members });
+    registry.end(NodeId(2));
+    let batch = registry.batch(NOW);
+    let origin = origin(2);
+    assert_eq!(updates(&batch, 0), [Update::Dead { origin }]);
+    let both = [Update::NothingOwed { origin }, Update::Dead { origin }];
+    assert_eq!(updates(&batch, 1), both);
 }
 
 // Rule R-MEM-1.

@@ -33,7 +33,8 @@ impl Service {
             ToService::Enter { .. }
             | ToService::Exit { .. }
             | ToService::Drained { .. }
-            | ToService::CaughtUp { .. } => self.take_request(now, node, message),
+            | ToService::CaughtUp { .. }
+            | ToService::NothingOwed { .. } => self.take_request(now, node, message),
             ToService::Suspect { member, silent_ms } => {
                 if self.registry.origin(member.node) == Some(member) {
                     let silent = Duration::from_millis(u64::from(silent_ms));

@@ -294,8 +294,10 @@ impl Endpoint {
         let (now, stable) = (self.node.now, self.is_stable());
         let receipted = self.regions.table.iter().all(Region::receipted);
         if self.closing.is_due(now, stable, receipted) {
+            let owed_nothing = self.regions.owed_nothing(self.node.origin);
             self.regions.leave_absent(&mut self.node, &self.membership);
-            self.membership.goodbye(now, &mut self.node.outbox);
+            self.membership
+                .goodbye(now, owed_nothing, &mut self.node.outbox);
         }
     }
 }

@@ -109,11 +109,7 @@ impl Endpoint {
                     self.regions.close(region, &mut self.node, &self.membership);
                 }
             }
-            Update::Dead { origin } => {
-                self.membership.note_death(origin);
-                self.regions
-                    .note_death(origin, &mut self.node, &self.membership);
-            }
+            Update::Dead { .. } | Update::NothingOwed { .. } => self.take_end(&update),
             Update::Settled {
                 region,
                 view,
@@ -145,6 +141,22 @@ impl Endpoint {
             _ => return false,
         }
         true
+    }
+
+    /// Takes the end of a life, and what its last word was.
+    fn take_end(&mut self, update: &Update) {
+        match update {
+            Update::NothingOwed { origin } => {
+                self.membership.note_nothing_owed(*origin);
+                self.regions.note_nothing_owed(*origin);
+            }
+            Update::Dead { origin } => {
+                self.membership.note_death(*origin);
+                self.regions
+                    .note_death(*origin, &mut self.node, &self.membership);
+            }
+            _ => {}
+        }
     }
 
     /// Takes what the operator wants in a region.

@@ -190,12 +190,17 @@ impl Membership {
         self.drained.remove(&region);
     }
 
-    /// Leaves the cluster. [`Membership::is_gone`] says when the service knows.
-    pub fn goodbye(&mut self, now: Instant, outbox: &mut Outbox) {
+    /// Leaves the cluster. `owed_nothing`: members that are away and lack nothing of this node that they
+    /// receive. [`Membership::is_gone`] says when the service knows.
+    pub fn goodbye(&mut self, now: Instant, owed_nothing: Vec<Origin>, outbox: &mut Outbox) {
         if self.goodbye_until.is_none() {
             self.goodbye_until = Some(now.after(GOODBYE_MAX));
             self.reopen_at = None;
             self.discovery.stop();
+            if !owed_nothing.is_empty() {
+                let members = owed_nothing;
+                self.tell(&ToService::NothingOwed { members });
+            }
             self.tell(&ToService::Goodbye);
             self.step(now, outbox);
         }

@@ -71,6 +71,7 @@ impl Membership {
             self.groups.forget_numbers();
             self.drained.clear();
             self.dead.clear();
+            self.owe_nothing.clear();
             self.senders.clear();
             self.requests
                 .begin_life(|role, name| self.groups.wants(role, name));

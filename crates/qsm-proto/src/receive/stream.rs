@@ -134,6 +134,8 @@ struct Sender {
     dead: bool,
     died: Instant,
     ended_at: Option<u64>,
+    /// It has said goodbye, and no packet that is given up was for this node.
+    owes_nothing: bool,
     /// Its multicast was heard when it had sent so many packets.
     heard: u64,
 }
@@ -232,6 +234,11 @@ impl ReceiveStream {
             self.early.forget_missing();
             self.forget_question(now);
         }
+    }
+
+    /// The sender has said goodbye, and packets that nobody has were not for this node.
+    pub(crate) fn note_nothing_owed(&mut self) {
+        self.sender.owes_nothing = true;
     }
 
     /// The stream ended with this number, unless the sender comes back to the channel.

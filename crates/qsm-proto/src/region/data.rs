@@ -267,6 +267,9 @@ impl RegionCx<'_> {
         if self.region.others_away {
             stream.begin_retaining();
         }
+        if self.membership.is_owed_nothing(sender) {
+            stream.note_nothing_owed();
+        }
         self.region.streams.insert(sender, stream);
         self.node.streams += 1;
     }

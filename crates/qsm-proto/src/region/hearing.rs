@@ -555,15 +555,19 @@ impl RegionCx<'_> {
             }
             return;
         }
+        let now = self.node.now;
         let earshot = &mut self.region.earshot;
-        if earshot.is_news(self.node.now, asker, question.nonce) {
+        if earshot.is_news(now, asker, question.nonce) {
+            // What this node reads so late may have been so when it came, and not be so any more.
+            let counts = self.node.backlog.age(now) < SLEPT;
+            let known = earshot.listeners.contains_key(&asker);
             match question.hearing {
-                Hearing::Deaf => self.note_listener(asker),
+                Hearing::Deaf if counts || known => self.note_listener(asker),
                 Hearing::Hears => self.forget_listener(asker),
                 _ => self.copy_in_doubt(asker),
             }
         }
-        let (now, multicast) = (self.node.now, self.node.config.multicast);
+        let multicast = self.node.config.multicast;
         let earshot = &mut self.region.earshot;
         let speaks = multicast && earshot.spoke_at.is_none_or(|at| now.since(at) >= SPEAK);
         if speaks {

@@ -448,7 +448,8 @@ impl Region {
     /// Takes the word that a member has given packets of this node up.
     pub(crate) fn note_question(&mut self, asker: Origin) {
         self.note_let_go();
-        self.served.note_question(asker);
+        let highest = self.sender.as_ref().map_or(0, SendStream::highest);
+        self.served.note_question(asker, highest);
     }
 
     /// Takes the word that a member is told that packets of this node are gone.

@@ -76,6 +76,11 @@ impl AwayReceiver {
     fn lacks(&self, stable: u64) -> bool {
         self.stable < stable
     }
+
+    /// Tells whether it may miss, or has given up, what is not kept for it any more.
+    pub(super) fn misses_freed(&self) -> bool {
+        self.gives_up || !self.freed.is_empty()
+    }
 }
 
 impl ReturnedReceiver {
@@ -116,6 +121,9 @@ pub(super) struct Served {
     let_go: UnconfirmedNumbers,
     /// Live members that have given some of them up, with what was let go since they were named.
     laggards: BTreeMap<Origin, UnconfirmedNumbers>,
+    /// Members that have been told, or are to be, which messages were in packets up to these: they may
+    /// give up more of these without another question.
+    answered: BTreeMap<Origin, u64>,
     /// Found at the latest view, and not reported yet.
     unserved: Vec<Unserved>,
     /// Members that were leaving and are not in the latest view any more: they lack something if
@@ -142,10 +150,11 @@ impl Served {
             self.let_go = UnconfirmedNumbers::default();
             self.laggards.clear();
         }
+        let stable = stream.stable_upto();
+        self.answered.retain(|_, upto| *upto > stable);
         if ack.view > stream.view() || self.returned.is_empty() {
             return;
         }
-        let stable = stream.stable_upto();
         for returned in self.returned.values_mut() {
             returned.note_ack(ack.view, ack.stable_upto.min(stable));
         }
@@ -178,8 +187,13 @@ impl Served {
     }
 
     /// A member asks which messages were in packets that it has given up (R-DATA-11): it lacks what
-    /// was let go.
-    pub(super) fn note_question(&mut self, asker: Origin) {
+    /// was let go. It is told of packets up to this one, the last that has been sent.
+    pub(super) fn note_question(&mut self, asker: Origin, highest: u64) {
+        self.answered.insert(asker, highest);
+        self.name_lacking(asker);
+    }
+
+    fn name_lacking(&mut self, asker: Origin) {
         let away = self.away.get_mut(&asker);
         let freed = away.map(|away| {
             away.gives_up = true;
@@ -218,8 +232,8 @@ impl Served {
     /// too, and need not ask which messages those were.
     pub(super) fn note_refusal(&mut self, asker: Origin) {
         let gives_up = self.away.get(&asker).is_some_and(|away| away.gives_up);
-        if gives_up || self.laggards.contains_key(&asker) {
-            self.note_question(asker);
+        if gives_up || self.laggards.contains_key(&asker) || self.answered.contains_key(&asker) {
+            self.name_lacking(asker);
         }
     }
 
@@ -247,6 +261,7 @@ impl Served {
         let stays = |origin: &Origin| view.index_of(*origin).is_some();
         self.away.retain(|origin, _| stays(origin));
         self.laggards.retain(|origin, _| stays(origin));
+        self.answered.retain(|origin, _| stays(origin));
         self.returned.retain(|origin, _| stays(origin));
         if view.number() >= self.released_in {
             self.released = UnconfirmedNumbers::default();
@@ -359,6 +374,11 @@ impl Served {
     /// Members that are away.
     pub(super) fn away(&self) -> &BTreeMap<Origin, AwayReceiver> {
         &self.away
+    }
+
+    /// Tells whether a member was away, and not all acknowledgements speak for it again.
+    pub(super) fn has_returned(&self, member: Origin) -> bool {
+        self.returned.contains_key(&member)
     }
 
     /// Takes the word that a member has died: if it was leaving, it did not have everything.
@@ -519,265 +539,4 @@ fn overrun(receiver: Origin, freed: UnconfirmedNumbers) -> Option<Unserved> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::SocketAddr;
-
-    use qsm_wire::membership::AwayReason;
-    use qsm_wire::{ChannelId, Header, Incarnation, NodeId, RegionId, StreamId};
-
-    use super::*;
-    use crate::Config;
-    use crate::send::{AckOutcome, BlockPool, Message, SendConfig};
-    use crate::stats::Histogram;
-    use crate::view::Layout;
-
-    const NOW: Instant = Instant(1000);
-
-    fn origin(node: u64) -> Origin {
-        Origin {
-            node: NodeId(node),
-            incarnation: Incarnation(1),
-        }
-    }
-
-    fn member(node: u64, left: Option<u32>) -> Member {
-        Member {
-            origin: origin(node),
-            address: SocketAddr::from(([10, 0, 0, 1], u16::try_from(node).unwrap())),
-            joined: ViewNumber(1),
-            left: left.map(ViewNumber),
-            away: None,
-        }
-    }
-
-    fn view(number: u32, members: Vec<Member>) -> Arc<RegionView> {
-        let channel = (ChannelId(9), SocketAddr::from(([239, 0, 0, 1], 7)));
-        let (region, number) = (RegionId(1), ViewNumber(number));
-        Arc::new(RegionView::new(
-            region,
-            number,
-            channel,
-            members,
-            Layout::default(),
-        ))
-    }
-
-    /// A sender's stream to a region, and its receivers.
-    struct Bench {
-        served: Served,
-        pool: BlockPool,
-        stream: SendStream,
-    }
-
-    impl Bench {
-        fn new() -> Self {
-            let config = Config::new(NodeId(1), SocketAddr::from(([127, 0, 0, 1], 1)));
-            let id = StreamId {
-                origin: origin(1),
-                channel: ChannelId(9),
-            };
-            let header = Header {
-                origin: origin(1),
-                ..Header::default()
-            };
-            let config = SendConfig::new(&config);
-            Self {
-                served: Served::default(),
-                pool: BlockPool::new(1 << 20, 1 << 20),
-                stream: SendStream::new(config, header, id, ViewNumber(1)),
-            }
-        }
-
-        fn follow(&mut self, view: &Arc<RegionView>) {
-            self.stream.open_view(NOW, view.number());
-            self.served.follow(view, NOW, origin(1), Some(&self.stream));
-        }
-
-        /// The members of that view that are live have everything up to here.
-        fn acknowledge(&mut self, view: u32, upto: u64) {
-            let ack = Ack {
-                stream: self.stream.id(),
-                region: RegionId(1),
-                view: ViewNumber(view),
-                round: u64::from(view),
-                stable_upto: upto,
-                cached_upto: upto,
-                arrived_upto: upto,
-                rate_packets: u32::MAX,
-                credit_bytes: u32::MAX,
-                losers: 0,
-            };
-            self.served.note_ack(&ack, &self.stream);
-            let times = &mut Histogram::default();
-            let outcome = self.stream.handle_ack(NOW, &mut self.pool, &ack, times);
-            assert_ne!(outcome, AckOutcome::Malformed);
-            self.served.note_taken(&ack, &self.stream);
-        }
-
-        /// A message that fills a packet.
-        fn push(&mut self, number: u64) {
-            let message = Message {
-                group: GroupId(1),
-                number,
-                payload: &[1; 1200],
-            };
-            self.stream.push(NOW, &mut self.pool, message).unwrap();
-        }
-
-        /// Who is reported, and up to which packet.
-        fn reported(&mut self) -> Vec<(Vec<Origin>, u64)> {
-            let unserved = self.served.take().into_iter();
-            unserved.map(|it| (it.receivers, it.upto)).collect()
-        }
-    }
-
-    /// Sends two messages, of which the second is not for member 2, which leaves before it.
-    fn leaving() -> Bench {
-        let mut bench = Bench::new();
-        bench.follow(&view(1, vec![member(2, None), member(3, None)]));
-        bench.push(1);
-        bench.follow(&view(2, vec![member(2, Some(2)), member(3, None)]));
-        bench.push(2);
-        bench
-    }
-
-    #[test]
-    fn a_member_that_dies_while_it_leaves_is_reported_with_what_was_sent_before_it_left() {
-        let mut bench = leaving();
-        bench.follow(&view(3, vec![member(3, None)]));
-        assert_eq!(bench.reported(), []);
-        bench.served.note_death(origin(2));
-        assert_eq!(bench.reported(), [(vec![origin(2)], 1)]);
-        bench.served.note_death(origin(2));
-        assert_eq!(bench.reported(), [], "once");
-    }
-
-    #[test]
-    fn what_was_let_go_while_a_member_was_away_is_named_when_it_has_given_it_up() {
-        let mut bench = Bench::new();
-        let away = |reason| Member {
-            away: reason,
-            ..member(2, None)
-        };
-        let mut named = UnconfirmedNumbers::default();
-        named.note(GroupId(1), 7);
-        named.note(GroupId(1), 8);
-        let freed = [7, 8].map(|low| FreedMessage {
-            sequence: u64::from(low),
-            group: GroupId(1),
-            low,
-        });
-        for back in [false, true] {
-            bench.follow(&view(1, vec![member(3, None), away(None)]));
-            let silent = away(Some(AwayReason::Silent));
-            bench.follow(&view(2, vec![member(3, None), silent]));
-            bench.served.note_freed(&freed, &bench.stream);
-            if back {
-                bench.follow(&view(3, vec![member(3, None), away(None)]));
-            }
-            bench.served.note_question(origin(3));
-            assert_eq!(bench.reported(), [], "it has everything");
-            bench.served.note_question(origin(2));
-            let [one] = &bench.served.take()[..] else {
-                panic!("one is told of");
-            };
-            assert_eq!(one.receivers, [origin(2)]);
-            assert_eq!((one.cause, &one.released), (UnservedCause::Overrun, &named));
-            bench.served.note_question(origin(2));
-            assert_eq!(bench.reported(), [], "once");
-            // It may give up more without another question.
-            bench.served.note_freed(&freed, &bench.stream);
-            bench.served.note_refusal(origin(3));
-            assert_eq!(bench.reported(), [], "it has everything");
-            if !back {
-                bench.served.note_refusal(origin(2));
-                assert_eq!(bench.reported(), [(vec![origin(2)], 0)]);
-                bench.served.note_freed(&freed, &bench.stream);
-            }
-            bench.follow(&view(4, vec![member(3, None), away(None)]));
-            let again = if back {
-                vec![]
-            } else {
-                vec![(vec![origin(2)], 0)]
-            };
-            assert_eq!(bench.reported(), again);
-        }
-    }
-
-    // Rule R-VIEW-13.
-    #[test]
-    fn what_was_let_go_before_its_sender_knew_who_is_away_is_named_to_those_it_was_for() {
-        let mut bench = Bench::new();
-        let silent = |node, joined| Member {
-            joined: ViewNumber(joined),
-            away: Some(AwayReason::Silent),
-            ..member(node, None)
-        };
-        let (two, three) = (member(2, None), member(3, None));
-        bench.follow(&view(1, vec![two, three]));
-        (1..=2).for_each(|number| bench.push(number));
-        let four = Member {
-            joined: ViewNumber(2),
-            ..member(4, None)
-        };
-        bench.follow(&view(2, vec![two, three, four]));
-        bench.push(3);
-        while bench.stream.poll_train(NOW).is_some() {}
-        bench.acknowledge(2, 1);
-        bench.acknowledge(3, 3);
-        let freed = [1, 2, 3].map(|low| FreedMessage {
-            sequence: u64::from(low),
-            group: GroupId(1),
-            low,
-        });
-        bench.served.note_freed(&freed, &bench.stream);
-        bench.follow(&view(3, vec![three, silent(2, 1), silent(4, 2)]));
-        for (node, first) in [(2, 2), (4, 3)] {
-            let mut lacks = UnconfirmedNumbers::default();
-            (first..=3).for_each(|number| lacks.note(GroupId(1), number));
-            bench.served.note_question(origin(node));
-            let [one] = &bench.served.take()[..] else {
-                panic!("{node} is told of");
-            };
-            assert_eq!(one.receivers, [origin(node)]);
-            let ranges = |numbers: &UnconfirmedNumbers| numbers.clone().ranges(9, |_| None);
-            assert_eq!(ranges(&one.released), ranges(&lacks), "{node}");
-        }
-    }
-
-    // Rule R-VIEW-13.
-    #[test]
-    fn who_goes_away_again_before_it_has_what_it_lacked_still_lacks_it() {
-        let away = |reason| Member {
-            away: reason,
-            ..member(2, None)
-        };
-        let silent = away(Some(AwayReason::Silent));
-        for confirmed in [false, true] {
-            let mut bench = Bench::new();
-            bench.follow(&view(1, vec![member(3, None), away(None)]));
-            bench.follow(&view(2, vec![member(3, None), silent]));
-            bench.push(1);
-            while bench.stream.poll_train(NOW).is_some() {}
-            bench.acknowledge(2, 1);
-            bench.follow(&view(3, vec![member(3, None), away(None)]));
-            bench.acknowledge(if confirmed { 3 } else { 2 }, 1);
-            bench.follow(&view(4, vec![member(3, None), silent]));
-            let lacks_after = bench.served.away()[&origin(2)].after;
-            assert_eq!(lacks_after, u64::from(confirmed));
-            bench.follow(&view(5, vec![member(3, None)]));
-            let after = bench.served.take().into_iter().map(|it| it.after);
-            let expected = if confirmed { vec![1] } else { vec![0] };
-            assert_eq!(after.collect::<Vec<_>>(), expected);
-        }
-    }
-
-    #[test]
-    fn a_member_that_has_left_with_everything_is_not_reported_when_it_dies_later() {
-        let mut bench = leaving();
-        bench.follow(&view(3, vec![member(3, None)]));
-        bench.follow(&view(4, vec![member(3, None), member(4, None)]));
-        bench.served.note_death(origin(2));
-        assert_eq!(bench.reported(), []);
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use qsm_wire::membership::{GroupLifetime, MemberFilter, Sender};
+use qsm_wire::membership::{GroupLifetime, MemberFilter, NOTHING_OWED_MAX, Sender};
 use qsm_wire::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
 
 use super::batch::BatchChanges;
@@ -195,6 +195,27 @@ impl RegionSet {
             }
             self.report_unserved(id, node, membership);
         }
+    }
+
+    /// A sender that has said goodbye owes this node nothing.
+    pub(crate) fn note_nothing_owed(&mut self, sender: Origin) {
+        for region in self.table.iter_mut() {
+            region.note_nothing_owed(sender);
+        }
+    }
+
+    /// Members that are away and lack packets of this node, but in no region a message that they receive.
+    /// Rule R-VIEW-16.
+    pub(crate) fn owed_nothing(&self, me: Origin) -> Vec<Origin> {
+        let regions = self.table.iter();
+        let behind = regions.flat_map(|region| region.behind(me, &self.routes));
+        let mut nothing: BTreeMap<Origin, bool> = BTreeMap::new();
+        for (member, owed) in behind {
+            *nothing.entry(member).or_insert(true) &= !owed;
+        }
+        let nothing = nothing.into_iter().filter(|(_, nothing)| *nothing);
+        let members = nothing.map(|(member, _)| member);
+        members.take(NOTHING_OWED_MAX).collect()
     }
 
     /// A member has given packets of this node up.

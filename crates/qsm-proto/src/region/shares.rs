@@ -101,6 +101,41 @@ impl Region {
         numbers
     }
 
+    /// Members that are not known to have all that this node has sent, and whether messages that they
+    /// receive may be among what they lack.
+    pub(super) fn behind(&self, me: Origin, routes: &Routes) -> Vec<(Origin, bool)> {
+        if self.sender.is_none() {
+            return Vec::new();
+        }
+        let members = self.history.newest().members().iter();
+        let others = members
+            .map(|member| member.origin)
+            .filter(|origin| *origin != me);
+        let behind = others.filter_map(|origin| match self.served.away().get(&origin) {
+            Some(away) => {
+                let known = self.has_filter(origin) && self.served.knows_views();
+                let owed = || {
+                    !self
+                        .owed_in(origin, away.after, away.upto, routes)
+                        .is_empty()
+                };
+                Some((origin, !known || away.misses_freed() || owed()))
+            }
+            None => {
+                let behind = !self.stable() || self.served.has_returned(origin);
+                behind.then_some((origin, true))
+            }
+        });
+        behind.collect()
+    }
+
+    /// A sender that has said goodbye owes this node nothing.
+    pub(super) fn note_nothing_owed(&mut self, sender: Origin) {
+        if let Some(stream) = self.streams.get_mut(&sender) {
+            stream.note_nothing_owed();
+        }
+    }
+
     /// Receivers that vanished, with the messages that each is not known to have; those who receive
     /// all groups together.
     pub(super) fn unserved_messages(
@@ -134,7 +169,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::sync::Arc;
 
-    use qsm_wire::membership::Member;
+    use qsm_wire::membership::{AwayReason, Member};
     use qsm_wire::{ChannelId, Header, NodeId, RegionId, StreamId, ViewNumber};
 
     use super::super::filters::tests::{filter, origin};
@@ -177,6 +212,31 @@ mod tests {
         }
         region.sender = Some(stream);
         region
+    }
+
+    // Rule R-VIEW-16.
+    #[test]
+    fn who_is_away_is_owed_what_it_receives_and_no_other_packet() {
+        let mut region = sending(&[7]);
+        let mut members = region.history.newest().members().to_vec();
+        members[2].away = Some(AwayReason::Silent);
+        let channel = (ChannelId(9), SocketAddr::from(([239, 0, 0, 1], 7)));
+        let (id, layout) = (RegionId(1), Layout::default());
+        let view = RegionView::new(id, ViewNumber(2), channel, members, layout);
+        let view = Arc::new(view);
+        let stream = region.sender.as_ref();
+        region.served.follow(&view, Instant(2), origin(1), stream);
+        region.history.push(view);
+        let behind = |region: &Region| region.behind(origin(1), &Routes::default());
+        let both = [(origin(2), true), (origin(3), true)];
+        assert_eq!(behind(&region), both, "all members receive all groups");
+        region.take_filters(origin(1), true, vec![filter(3, &[8], &[])]);
+        assert_eq!(behind(&region), both);
+        region.take_filters(origin(1), true, vec![filter(3, &[7], &[])]);
+        assert_eq!(behind(&region), [(origin(2), true), (origin(3), false)]);
+        // It has given up something, and may not know yet what that was.
+        region.served.note_question(origin(3), 1);
+        assert_eq!(behind(&region), both);
     }
 
     // Rule R-VIEW-16.

@@ -197,7 +197,16 @@ pub enum ToService {
         /// The region.
         region: RegionId,
     },
+    /// Members that are away and lack packets of mine, but no message that they receive (R-VIEW-16).
+    /// Said before [`ToService::Goodbye`].
+    NothingOwed {
+        /// The members; more than [`NOTHING_OWED_MAX`] are not taken.
+        members: Vec<Origin>,
+    },
 }
+
+/// Most members in a [`ToService::NothingOwed`].
+pub const NOTHING_OWED_MAX: usize = 1024;
 
 /// A node's word on itself, for those who read lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -290,6 +299,7 @@ message! { ToService [1 => Hello] [11 => About] [12 => Rates] [13 => GroupRates]
     9 => Deaf { region, speaker, deaf },
     10 => Strained { region, strain },
     14 => Foreign { region },
+    15 => NothingOwed { members },
 } }
 
 codec!(ToService);

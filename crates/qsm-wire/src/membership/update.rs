@@ -120,6 +120,12 @@ pub enum Update {
         /// Packets per second of each sender; 2³²-1: as many as it likes.
         packets_per_second: u32,
     },
+    /// To a node that was away when this sender said goodbye: the packets that it lacks of that were not
+    /// for it (R-VIEW-16). Comes before [`Update::Dead`].
+    NothingOwed {
+        /// The sender.
+        origin: Origin,
+    },
 }
 
 /// Bounds of what a node sends again, in every interval of 10 ms. Of two that are given both hold.
@@ -179,4 +185,5 @@ message! { Update [3 => View] {
     10 => Lifetimes { region, groups },
     11 => Repairs { limit },
     12 => MinimumRate { region, packets_per_second },
+    13 => NothingOwed { origin },
 } }

@@ -13,7 +13,7 @@ use super::dice::Dice;
 use super::draw::{address, origin};
 
 /// Variants of [`ToService`] that [`to_service`] draws.
-pub const TO_SERVICE: usize = 14;
+pub const TO_SERVICE: usize = 15;
 /// Variants of [`FromService`] that [`from_service`] draws.
 pub const FROM_SERVICE: usize = 8;
 
@@ -139,10 +139,6 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             role: role(dice),
             names: dice.list(4, text),
         },
-        3 => ToService::Drained {
-            region: RegionId(dice.u32()),
-            view: ViewNumber(dice.u32()),
-        },
         4 => ToService::Suspect {
             member: origin(dice),
             silent_ms: dice.u32(),
@@ -155,10 +151,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             }
         }
         6 => ToService::Goodbye,
-        7 => ToService::CaughtUp {
-            region: RegionId(dice.u32()),
-            view: ViewNumber(dice.u32()),
-        },
+        3 | 7 => in_a_view(dice, variant),
         8 => ToService::Deaf {
             region: RegionId(dice.u32()),
             speaker: origin(dice),
@@ -171,7 +164,18 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
         13 => ToService::Foreign {
             region: RegionId(dice.u32()),
         },
+        14 => ToService::NothingOwed {
+            members: dice.list(4, origin),
+        },
         other => panic!("no variant {other}"),
+    }
+}
+
+fn in_a_view(dice: &mut Dice, variant: usize) -> ToService {
+    let (region, view) = (RegionId(dice.u32()), ViewNumber(dice.u32()));
+    match variant {
+        3 => ToService::Drained { region, view },
+        _ => ToService::CaughtUp { region, view },
     }
 }
 
@@ -242,7 +246,7 @@ fn step(dice: &mut Dice) -> ViewStep {
 }
 
 fn update(dice: &mut Dice) -> Update {
-    match dice.below(12) {
+    match dice.below(13) {
         0 => Update::Named {
             group: GroupId(dice.u32()),
             name: text(dice),
@@ -301,6 +305,9 @@ fn update(dice: &mut Dice) -> Update {
         10 => Update::MinimumRate {
             region: RegionId(dice.u32()),
             packets_per_second: dice.u32(),
+        },
+        11 => Update::NothingOwed {
+            origin: origin(dice),
         },
         _ => Update::Dead {
             origin: origin(dice),

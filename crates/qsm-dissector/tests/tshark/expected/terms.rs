@@ -15,6 +15,10 @@ pub(super) fn of_terms(sheet: &mut Sheet, terms: &Update) {
             region,
             packets_per_second,
         } => of_minimum_rate(sheet, *region, *packets_per_second),
+        Update::NothingOwed { origin } => {
+            sheet.put("update", 13);
+            sheet.origin("origin", *origin);
+        }
         other => panic!("{other:?} is compared nowhere"),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::layout::layout;
 use super::*;
-use crate::registry::{Advice, CommonSet};
+use crate::registry::{Advice, ClusterId, CommonSet, PlannedRegion};
 
 /// The shared regions, by their groups, with their nodes.
 fn shared(registry: &Registry) -> Vec<(Vec<String>, Vec<u64>)> {
@@ -168,6 +168,34 @@ fn pinned_groups_go_by_regions_of_their_own_with_addresses_of_their_own() {
         row.kind == qsm_wire::membership::RegionKind::Common
     };
     assert_eq!(rows.iter().filter(common).count(), 2);
+}
+
+// Rules R-VIEW-16, R-VIEW-18.
+#[test]
+fn no_more_is_unwanted_in_a_merged_region_without_those_that_receive_pinned_groups() {
+    let mut registry = hinted_registry(4, "pin fast: g9\n");
+    let wants: [(u64, &[u64]); 4] = [(1, &[1, 2, 9]), (2, &[1, 2, 9]), (3, &[1]), (4, &[1, 2])];
+    enter_all(&mut registry, &wants);
+    let groups = [1, 2, 9].map(|group| registry.groups.find(&format!("g{group}")).unwrap());
+    let mut advise = |unwanted_ppm| {
+        let planned = PlannedRegion {
+            id: ClusterId::Planned(1),
+            members: (1..=4).map(NodeId).collect(),
+            groups: groups.to_vec(),
+        };
+        registry.advise(Advice {
+            merged: vec![planned],
+            unwanted_ppm,
+            ..Advice::default()
+        });
+        settle(&mut registry);
+        let rows = registry.region_rows().into_iter();
+        let merged = rows.filter(|row| row.kind == qsm_wire::membership::RegionKind::Merged);
+        merged.map(|row| row.members.len()).collect::<Vec<_>>()
+    };
+    // Of eight deliveries one is unwanted; of the four to nodes 3 and 4 it is a quarter.
+    assert_eq!(advise(200_000), []);
+    assert_eq!(advise(250_000), [2]);
 }
 
 // Rule R-VIEW-18.

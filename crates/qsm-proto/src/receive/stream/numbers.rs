@@ -247,6 +247,9 @@ impl ReceiveStream {
             Duty::Deliver if held => return LostStep::Wait,
             Duty::Wait | Duty::Deliver => {}
         }
+        if self.sender.owes_nothing {
+            return LostStep::Pass;
+        }
         let (dead, sender) = (self.sender.dead, self.id.origin);
         let lost = self.lost_numbers.get_or_insert_default();
         if sequence <= lost.known_upto {
