@@ -38,6 +38,8 @@ qsm_metrics::metrics! {
         narrows: counter(faults),
         /// Packets doomed.
         doomed: counter(packets),
+        /// Hosts to whose addresses packets of another cluster came.
+        foreigns: counter(faults),
         /// Roles taken up.
         enters: counter(roles),
         /// Roles given up.
@@ -129,9 +131,10 @@ impl Coverage {
                 self.doomed += u64::from(*packets);
                 return;
             }
+            Fault::Foreign { .. } => &mut self.foreigns,
             // Garbage is counted piece by piece when it is made; hosts of drawn runs are on one
-            // network, and alone there.
-            Fault::Garbage { .. } | Fault::Outage { .. } | Fault::Foreign { .. } => return,
+            // network.
+            Fault::Garbage { .. } | Fault::Outage { .. } => return,
         };
         *counter += 1;
     }

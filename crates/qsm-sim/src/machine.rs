@@ -151,16 +151,29 @@ impl Machine {
     }
 
     /// Packets of another cluster come to all multicast addresses of the node's regions, more than it
-    /// takes for strays.
-    pub(crate) fn meet_foreign(&mut self, now: Instant) {
-        if let Self::Node(node) = self {
-            let regions = node.regions().map(Region::address);
-            let addresses: BTreeSet<SocketAddr> =
-                regions.filter(|at| at.ip().is_multicast()).collect();
-            for at in addresses {
-                (0..FOREIGN_PACKETS).for_each(|_| node.note_foreign(now, at));
-            }
-        }
+    /// takes for strays. Returns the regions of which it tells the service so.
+    pub(crate) fn meet_foreign(&mut self, now: Instant) -> Vec<(RegionId, SocketAddr)> {
+        let open = self.open_regions();
+        let addresses: BTreeSet<SocketAddr> = open.iter().map(|(_, at)| *at).collect();
+        let Self::Node(node) = self else {
+            return Vec::new();
+        };
+        let tells = |at: &SocketAddr| {
+            let before = node.stats().foreign_told;
+            (0..FOREIGN_PACKETS).for_each(|_| node.note_foreign(now, *at));
+            node.stats().foreign_told > before
+        };
+        let told: BTreeSet<SocketAddr> = addresses.into_iter().filter(tells).collect();
+        let open = open.into_iter();
+        open.filter(|(_, at)| told.contains(at)).collect()
+    }
+
+    /// Regions that this node is in, and not leaving, and whose address others can send to.
+    pub(crate) fn open_regions(&self) -> Vec<(RegionId, SocketAddr)> {
+        let member = |region: &&Region| region.member() && region.history().left().is_none();
+        let regions = self.all_regions().filter(member);
+        let regions = regions.map(|region| (region.id(), region.address()));
+        regions.filter(|(_, at)| at.ip().is_multicast()).collect()
     }
 
     /// Hands out a group in these ways beside its order.

@@ -102,11 +102,13 @@ pub enum Mischief {
     UnwantedIgnored,
     /// Services give as many multicast addresses as they like.
     BudgetIgnored,
+    /// Members do not tell services of packets of another cluster.
+    ForeignIgnored,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 33] = [
+    pub const ALL: [(&'static str, Self); 34] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -140,6 +142,7 @@ impl Mischief {
         ("minimum-forgotten", Self::MinimumForgotten),
         ("unwanted-ignored", Self::UnwantedIgnored),
         ("budget-ignored", Self::BudgetIgnored),
+        ("foreign-ignored", Self::ForeignIgnored),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.

@@ -316,7 +316,7 @@ impl Run {
             }
             Fault::Heal => world.engine.network().heal(),
             Fault::Doom { host, packets } => world.engine.network().doom(host, packets),
-            Fault::Foreign { host } => self.meet_foreign(host)?,
+            Fault::Foreign { host } => self.world.meet_foreign(host)?,
             Fault::Garbage { host, kind, count } => self.garbage(host, kind, count),
         }
         Ok(())
@@ -326,13 +326,6 @@ impl Run {
     fn set_full(&mut self, host: usize, full: FullReaders) -> Result<(), Violation> {
         let engine = &mut self.world.engine;
         engine.drive(host, |machine, now, _| machine.set_full_readers(now, full))?;
-        self.world.react(host)
-    }
-
-    /// Packets of another cluster come to this host.
-    fn meet_foreign(&mut self, host: usize) -> Result<(), Violation> {
-        let engine = &mut self.world.engine;
-        engine.drive(host, |machine, now, _| machine.meet_foreign(now))?;
         self.world.react(host)
     }
 
@@ -456,6 +449,7 @@ impl Run {
         survivors
             .and_then(Result::err)
             .or_else(|| self.world.unkept())
+            .or_else(|| self.world.unmoved())
     }
 
     fn restless(&self) -> Option<Reason> {

@@ -2,6 +2,7 @@
 //! they see goes to the checkers.
 
 mod expiry;
+mod foreign;
 mod names;
 mod plans;
 mod prompt;

@@ -9,7 +9,7 @@ use qsm_proto::{Pace, Recovery};
 use qsm_sim::{Fault, Flow, Mischief, NetworkOptions, SimOptions, SwarmOptions, draw, run};
 
 /// Bugs that show only where a sender dies while others still miss some of its packets. The swarm
-/// draws that too seldom: these runs are drawn with another fault, see [`death`].
+/// draws that too seldom: these runs are drawn with another fault, see [`death`], and no merged regions.
 const DEATHS: &[&str] = &["dead-forgotten", "copy-denied"];
 
 /// Bugs that show where a receiver stands still for a while, and nothing else is wrong: see [`pause`].
@@ -34,8 +34,8 @@ const LIFETIMES: &[&str] = &["lifetime-halved", "lifetime-extended"];
 const LIMITS: &[&str] = &["limit-raised"];
 /// Bugs that show where no receiver may hold a sender, and one is slow: see [`uncontrolled`].
 const MINIMA: &[&str] = &["minimum-forgotten"];
-/// Bugs that show where services merge regions.
-const MERGED: &[&str] = &["unwanted-ignored"];
+/// Bugs that show where packets of another cluster come, and nothing else is wrong: see [`invaded`].
+const INVASIONS: &[&str] = &["foreign-ignored"];
 
 /// A bug, the checkers that may notice it, and the number of seeds within which one of them does.
 const BUGS: &[(&str, &[&str], u64)] = &[
@@ -80,10 +80,11 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("lifetime-extended", &["expiry"], 5),
     ("limit-raised", &["repairs"], 5),
     ("minimum-forgotten", &["minimum"], 5),
-    // A share less than all is drawn for three of four runs with merged regions.
+    // A share less than all is drawn for a quarter of the runs.
     ("unwanted-ignored", &["plans"], 60),
     // Addresses are few in a quarter of the runs.
     ("budget-ignored", &["addresses"], 20),
+    ("foreign-ignored", &["foreign"], 5),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and
@@ -238,11 +239,23 @@ fn uncontrolled(options: SimOptions) -> SimOptions {
     run
 }
 
+/// In place of all faults, changes and defects of the run: while the first sender publishes, packets of
+/// another cluster come to a member of its group.
+fn invaded(options: SimOptions) -> SimOptions {
+    let mut run = pause(options);
+    for (_, fault) in &mut run.faults {
+        if let Fault::Sleep { host, .. } = *fault {
+            *fault = Fault::Foreign { host };
+        }
+    }
+    run
+}
+
 /// The first seed that fails with the bug and not without it, and what is said of it.
 fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| {
         let sizes = SwarmOptions {
-            merging: MERGED.contains(&name),
+            merging: !DEATHS.contains(&name),
             ..SwarmOptions::default()
         };
         let drawn = draw(seed, &sizes);
@@ -254,6 +267,7 @@ fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
             _ if LIFETIMES.contains(&name) => aged(drawn),
             _ if LIMITS.contains(&name) => limited(drawn),
             _ if MINIMA.contains(&name) => uncontrolled(drawn),
+            _ if INVASIONS.contains(&name) => invaded(drawn),
             _ => drawn,
         };
         let sound = SimOptions {

@@ -19,6 +19,7 @@
 //! | [`pauses`] | who is silent for less than `gone_after` keeps its life | R-MEM-15 |
 //! | [`divisions`] | nodes that hints divide never share a region | R-VIEW-18 |
 //! | [`addresses`] | no more multicast addresses are in use than there are, and none by two domains | R-MEM-8, R-VIEW-18 |
+//! | [`foreign`] | a region to whose address packets of another cluster come moves to another one | R-MEM-20 |
 //! | [`plans`] | a message goes once to each region of its group, and merged regions cost no more unwanted deliveries than allowed | R-DATA-3, R-VIEW-16, R020 |
 //! | [`deafness`] | multicast that does not arrive is named within three seconds, and no other | R-REACH-1, R-REACH-2 |
 //! | [`delays`] | a silent member delays nobody for long | R-VIEW-12 |
@@ -47,6 +48,7 @@ pub(crate) mod divisions;
 pub(crate) mod duplicate;
 pub(crate) mod expiry;
 pub(crate) mod flush;
+pub(crate) mod foreign;
 pub(crate) mod history;
 pub(crate) mod liveness;
 pub(crate) mod loss;
@@ -84,6 +86,7 @@ use self::delays::Delays;
 use self::divisions::Divisions;
 use self::expiry::Expiry;
 use self::flush::Flush;
+use self::foreign::Foreign;
 use self::history::History;
 use self::liveness::Liveness;
 use self::lost::LostNumbers;
@@ -120,6 +123,7 @@ pub(crate) struct Checkers {
     pub(crate) divisions: Divisions,
     pub(crate) expiry: Expiry,
     pub(crate) flush: Flush,
+    pub(crate) foreign: Foreign,
     pub(crate) liveness: Liveness,
     pub(crate) minimum: Minimum,
     pub(crate) plans: Plans,
@@ -148,6 +152,7 @@ impl Checkers {
             divisions: Divisions::default(),
             expiry: Expiry::default(),
             flush: Flush::default(),
+            foreign: Foreign::default(),
             liveness: Liveness::default(),
             minimum: Minimum::default(),
             plans: Plans::default(),

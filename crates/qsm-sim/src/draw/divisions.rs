@@ -8,7 +8,8 @@ use crate::options::SimOptions;
 
 /// Draws for a quarter of the runs hints to services, each of which holds at all times, and for a half
 /// of those with common regions that nodes say what they publish. The rest of the run stays as it was.
-pub(super) fn add_hints(mut run: SimOptions, merging: bool) -> SimOptions {
+pub(super) fn add_hints(mut run: SimOptions) -> SimOptions {
+    let merging = run.plan_unwanted_ppm > 0;
     let mut dice = Dice::of(Seed(run.seed), "hints");
     let told = dice.one_in(2);
     run.tells_rates = run.plan_common.is_some() && told;

@@ -4,6 +4,7 @@ mod addresses;
 mod dice;
 mod divisions;
 mod faults;
+mod foreign;
 mod lifetimes;
 mod minima;
 mod paces;
@@ -24,6 +25,7 @@ use self::addresses::add_addresses;
 use self::dice::Dice;
 use self::divisions::add_hints;
 use self::faults::{add_filters, add_pauses, faults};
+use self::foreign::add_foreign;
 use self::lifetimes::add_lifetimes;
 use self::minima::add_minima;
 use self::paces::add_paces;
@@ -118,8 +120,12 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
 fn add_choices(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
     let options = add_residue(slow_down(options, sizes), sizes);
     let options = add_prompt(add_common(add_merging(options, sizes), sizes));
-    let options = add_hints(add_parities(options), sizes.merging);
-    add_minima(add_paces(add_lifetimes(add_addresses(options))))
+    let options = add_hints(add_parities(options));
+    let options = add_minima(add_paces(add_lifetimes(add_addresses(options))));
+    match sizes.faults_max {
+        0 => options,
+        _ => add_foreign(options),
+    }
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

@@ -85,14 +85,14 @@ fn random(dice: &mut Dice, nodes: usize) -> Vec<GroupPlan> {
     groups
 }
 
-/// Draws how many deliveries services let be unwanted, and for half of the runs groups that most
-/// nodes are in and some are not: these share a region then, which nodes enter and leave such groups
-/// in. The rest of the run stays as it was.
+/// Draws for a third of the runs how many deliveries services let be unwanted, and for half of these
+/// groups that most nodes are in and some are not: these share a region then, which nodes enter and
+/// leave such groups in. The rest of the run stays as it was.
 pub(super) fn add_merging(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
-    if !sizes.merging {
+    let mut dice = Dice::of(Seed(options.seed), "merging");
+    if !sizes.merging || !dice.one_in(3) {
         return options;
     }
-    let mut dice = Dice::of(Seed(options.seed), "merging");
     let mut run = SimOptions {
         plan_interval: Duration::from_secs(*dice.pick(&[1, 1, 2, 5])),
         plan_unwanted_ppm: *dice.pick(&[50_000, 200_000, 500_000, 1_000_000]),

@@ -16,9 +16,6 @@ pub(super) struct DrawArgs {
     /// Also forge packets that are well formed; then only survival is checked
     #[arg(long)]
     pub(super) forgery: bool,
-    /// Also let services plan regions of similar nodes, as with --plan-unwanted
-    #[arg(long)]
-    pub(super) merging: bool,
 }
 
 impl DrawArgs {
@@ -37,13 +34,11 @@ impl DrawArgs {
                 "use the program of that version, or its scenario file",
             ));
         }
-        let sizes = if self.forgery {
+        Ok(if self.forgery {
             SwarmOptions::forging()
         } else {
             SwarmOptions::default()
-        };
-        let merging = self.merging;
-        Ok(SwarmOptions { merging, ..sizes })
+        })
     }
 }
 
