@@ -23,7 +23,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak soak-security digests growth large plan-check copies pauses bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -149,6 +149,9 @@ digests: ## the same seeds give the same digests in debug and release, twice
 
 growth: ## what a larger region costs, up to 10,000 nodes: three minutes
 	$(CARGO) test $(LOCKED) --release -p qsm-sim --test growth -- --ignored --nocapture
+
+acceptance: ## acceptance of recovery and flow where it takes long: regions of 200 and 1,000, paths and senders; minutes
+	$(CARGO) test $(LOCKED) --release -p qsm-sim --test rates --test repairs --test parity -- --ignored --nocapture
 
 plan-check: ## the planner at full size, judged by time, memory and quality: half a minute, 1 GB
 	$(CARGO) build $(LOCKED) --release -p qsm-cli

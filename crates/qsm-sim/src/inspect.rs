@@ -10,6 +10,7 @@ use qsm_proto::send::SendStream;
 use qsm_proto::{Event, Instant, UnservedCause, nanoseconds};
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
+use crate::checkers::credit;
 use crate::checkers::deafness::{Pair, is_filtered};
 use crate::checkers::flush::Served;
 use crate::checkers::retention;
@@ -35,6 +36,7 @@ impl World {
         if !self.checkers.armed {
             return Ok(());
         }
+        self.judge_credit()?;
         self.judge_minimum()?;
         self.judge_addresses()?;
         if self.options.gone_after.is_zero() {
@@ -240,6 +242,18 @@ impl World {
 }
 
 impl World {
+    /// Senders have the credit that receivers grant.
+    fn judge_credit(&self) -> Result<(), Violation> {
+        for host in 0..self.apps.len() {
+            let regions = self.engine.machine(host).into_iter();
+            let regions = regions.flat_map(|machine| machine.all_regions());
+            for stream in regions.filter_map(|region| region.own_stream()) {
+                credit::check(&self.options, stream)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Senders that no receiver may hold go on, unless they stand still or have too much to read.
     fn judge_minimum(&mut self) -> Result<(), Violation> {
         if self.options.minimum_packets() == 0 {

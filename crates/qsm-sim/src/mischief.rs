@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use qsm_proto::Reason;
 use qsm_wire::membership::{FromService, Update};
 use qsm_wire::{
-    Absent, AbsentCause, Body, Chunk, Coverage, Data, DataHeader, Frame, GroupId, Header, Hop,
+    Absent, AbsentCause, Ack, Body, Chunk, Coverage, Data, DataHeader, Frame, GroupId, Header, Hop,
     Numbers, Origin, Packet, Part, SeqRange, SlotHead, StreamId, Summary, SummarySlot, Token,
     TokenWriter, is_intact, seal,
 };
@@ -104,11 +104,13 @@ pub enum Mischief {
     BudgetIgnored,
     /// Members do not tell services of packets of another cluster.
     ForeignIgnored,
+    /// Acknowledgements say by how much credit has changed, and each fourth of them is lost.
+    CreditLost,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 34] = [
+    pub const ALL: [(&'static str, Self); 35] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -143,6 +145,7 @@ impl Mischief {
         ("unwanted-ignored", Self::UnwantedIgnored),
         ("budget-ignored", Self::BudgetIgnored),
         ("foreign-ignored", Self::ForeignIgnored),
+        ("credit-lost", Self::CreditLost),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.
@@ -161,6 +164,7 @@ impl Mischief {
                 | Self::DamageBelieved
                 | Self::CaughtUpUnasked
                 | Self::NumbersWithheld
+                | Self::CreditLost
         )
     }
 }
@@ -205,6 +209,12 @@ impl Saboteur {
             }
             (Mischief::CutoffNotLate, Body::Token(token)) => {
                 let changed = cutoff_not_late(&packet.header, &token, bytes.len());
+                Some(sealed(changed))
+            }
+            (Mischief::CreditLost, Body::Ack(ack, marks)) => {
+                let (ack, mut changed) = (without_lost_credit(ack), Vec::new());
+                let marks: Vec<u64> = marks.iter().collect();
+                ack.encode_with(&packet.header, &marks, &mut changed);
                 Some(sealed(changed))
             }
             (Mischief::ViewWithoutOpening, Body::Data(data)) => {
@@ -374,6 +384,15 @@ fn stable_early(header: &Header, summary: &Summary<'_>) -> Vec<u8> {
     } = *summary;
     Summary::encode(header, region, view, round, slots, &mut changed);
     changed
+}
+
+/// An acknowledgement with the credit that is left if each fourth round took an eighth of it for good.
+fn without_lost_credit(ack: Ack) -> Ack {
+    let lost = u32::try_from(ack.round / 4).unwrap_or(u32::MAX);
+    Ack {
+        credit_bytes: ack.credit_bytes / 8 * 8u32.saturating_sub(lost),
+        ..ack
+    }
 }
 
 /// A token in which what somebody has got in this round counts as missing elsewhere.

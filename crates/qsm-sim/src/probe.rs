@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_proto::send::SendStream;
+use qsm_proto::stats::Histogram;
 use qsm_proto::view::{Layout, RegionView};
 use qsm_proto::{
     Config, Endpoint, Instant, Limits, Pace, Random, Recovery, Seed, Stats, mix, nanoseconds,
@@ -150,6 +151,8 @@ struct Snapshot {
     stats: Vec<Stats>,
     cpus: Vec<CpuCounters>,
     repairs: Vec<(u64, u64)>,
+    /// Times of all repairs since the start.
+    repaired: Histogram,
 }
 
 /// A sender's packets on their way.
@@ -182,6 +185,8 @@ struct Cluster<'a> {
     sampled: (Vec<u64>, u64, u64),
     /// The disturbances, one entry for each node concerned.
     disturbed: Vec<(usize, Disturbance)>,
+    /// Senders that publish nothing now.
+    silent: BTreeSet<usize>,
 }
 
 impl<'a> Cluster<'a> {
@@ -208,6 +213,7 @@ impl<'a> Cluster<'a> {
             messages: 0,
             sampled: (vec![0; options.senders.len()], 0, 0),
             disturbed: Vec::new(),
+            silent: BTreeSet::new(),
         };
         let views = cluster.views();
         for node in 0..options.nodes {
@@ -216,9 +222,12 @@ impl<'a> Cluster<'a> {
         cluster.disturb();
         for sender in &options.senders {
             cluster.engine.watch(*sender);
-            let later = |other: &Disturbance| matches!(other, Disturbance::Joins { node, .. } if node == sender);
-            let now = !options.disturbances.iter().any(later);
-            cluster.engine.feed(*sender, now);
+            let mut disturbances = options.disturbances.iter();
+            let silent = disturbances.any(|disturbance| disturbance.silences(*sender));
+            if silent {
+                cluster.silent.insert(*sender);
+            }
+            cluster.engine.feed(*sender, !silent);
         }
         cluster
             .engine
@@ -321,7 +330,8 @@ impl<'a> Cluster<'a> {
                 Disturbance::Sleep { node, .. }
                 | Disturbance::Deaf { node, .. }
                 | Disturbance::Slow { node, .. }
-                | Disturbance::Joins { node, .. } => {
+                | Disturbance::Joins { node, .. }
+                | Disturbance::Bursts { node, .. } => {
                     self.disturbed.push((node, *disturbance));
                 }
             }
@@ -339,7 +349,9 @@ impl<'a> Cluster<'a> {
             Disturbance::Sleep { every, .. } | Disturbance::Deaf { every, .. } => {
                 Duration::from_nanos(self.random.below(nanoseconds(every)))
             }
-            Disturbance::Slow { from, .. } | Disturbance::Joins { from, .. } => from,
+            Disturbance::Slow { from, .. }
+            | Disturbance::Joins { from, .. }
+            | Disturbance::Bursts { from, .. } => from,
         }
     }
 
@@ -347,6 +359,15 @@ impl<'a> Cluster<'a> {
         let wait = match self.disturbed[index].1 {
             Disturbance::Stalls { every, .. } => self.exponential(every),
             Disturbance::Sleep { every, .. } | Disturbance::Deaf { every, .. } => every,
+            Disturbance::Bursts { every, length, .. } => {
+                let host = self.disturbed[index].0;
+                let silent = self.silent.contains(&host);
+                if silent {
+                    every.saturating_sub(length)
+                } else {
+                    length
+                }
+            }
             Disturbance::Slow { .. } | Disturbance::Joins { .. } => return,
         };
         self.schedule_disturbance(index, wait);
@@ -371,9 +392,15 @@ impl<'a> Cluster<'a> {
                 Turn::Feed(host) => self.publish(host)?,
                 Turn::Task(Task::Fault(index)) => self.strike(index),
                 Turn::Task(Task::Flow(_)) => self.sample(),
-                Turn::Task(Task::Churn(host)) => self.engine.feed(host, true),
+                Turn::Task(Task::Churn(host)) => self.feed(host),
             }
         }
+    }
+
+    /// Lets a sender publish, unless it is silent now.
+    fn feed(&mut self, host: usize) {
+        let publishes = !self.silent.contains(&host);
+        self.engine.feed(host, publishes);
     }
 
     fn publish(&mut self, host: usize) -> Result<(), Violation> {
@@ -433,7 +460,12 @@ impl<'a> Cluster<'a> {
                     self.engine.schedule(until, Task::Fault(index));
                 }
             }
-            Disturbance::Joins { .. } => self.engine.feed(host, true),
+            Disturbance::Joins { .. } | Disturbance::Bursts { .. } => {
+                if !self.silent.remove(&host) {
+                    self.silent.insert(host);
+                }
+                self.feed(host);
+            }
         }
         self.next_disturbance(index);
     }
@@ -600,6 +632,7 @@ impl<'a> Cluster<'a> {
             snapshot
                 .repairs
                 .push((lasted.count(), nanoseconds(lasted.sum())));
+            snapshot.repaired.merge(lasted);
         }
         snapshot
     }
@@ -651,6 +684,7 @@ impl<'a> Cluster<'a> {
             latency_ms: self.samples.latency.value(),
             others_delivered,
             others_p99_ms,
+            repair_p99_ms: millis(after.repaired.quantile(990)),
             repair_ms: nanos as f64 / 1e6 / count.max(1) as f64,
             missing: of("gaps") / of("data_received").max(1.0),
             sender: loads[first],

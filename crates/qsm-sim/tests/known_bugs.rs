@@ -85,6 +85,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     // Addresses are few in a quarter of the runs.
     ("budget-ignored", &["addresses"], 20),
     ("foreign-ignored", &["foreign"], 5),
+    ("credit-lost", &["credit"], 10),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and

@@ -183,3 +183,20 @@ fn what_parities_save_and_cost_in_a_region_of_200() {
         }
     }
 }
+
+/// The acceptance list of algorithms (g). `make acceptance`: takes a minute.
+// Rule R-NAK-15.
+#[test]
+#[ignore = "takes a minute; make acceptance"]
+fn in_a_region_of_200_at_most_120_repairs_of_a_thousand_packets_go_to_all() {
+    let many = repairs(&measure(&cluster(200, 10_000, true)).unwrap(), 200);
+    println!("1 %: {many:.1?}");
+    assert!(many.to_all <= 120.0, "{many:?}");
+    let few = [false, true].map(|parity| measure(&cluster(200, 1000, parity)).unwrap());
+    let [without, with] = few.map(|run| repairs(&run, 200));
+    println!("0.1 %: {without:.2?} without, {with:.2?} with parities");
+    assert!(
+        with.sent <= without.sent * 1.02,
+        "{with:?}, not {without:?}"
+    );
+}

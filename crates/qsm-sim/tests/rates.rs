@@ -88,6 +88,13 @@ fn jain(shares: &[f64]) -> f64 {
     mean(shares).powi(2) / mean(&squares)
 }
 
+/// Coefficient of variation.
+fn variation(rates: &[f64]) -> f64 {
+    let average = mean(rates);
+    let squares: Vec<f64> = rates.iter().map(|rate| (rate - average).powi(2)).collect();
+    mean(&squares).sqrt() / average
+}
+
 fn shares(measured: &Measured) -> Vec<f64> {
     measured.sent.iter().map(|rates| mean(rates)).collect()
 }
@@ -102,13 +109,18 @@ fn ten_senders_share_equally_what_one_alone_can_send() {
     assert!(alone > 0.95 * CAPACITY, "{alone}");
     assert!(index >= 0.95, "{index}: {:?}", shares(&ten));
     assert!(total >= 0.95 * alone, "{total} of {alone}");
+    // From the start, within a second.
+    let mut options = cluster(10, 10);
+    options.warmup = Duration::ZERO;
+    let first = run(&options);
+    let late = first.sent.iter().map(|rates| mean(&rates[80..100]));
+    let index = jain(&late.collect::<Vec<f64>>());
+    assert!(index >= 0.95, "{index} after 0.8 s");
 }
 
-/// Nine of ten senders send little. Credit is divided by streams and not by what they need, so the tenth
-/// has a window of a tenth; with round trips as short as here that is nearly enough. The aim is 95 % for all
-/// ten together, and is missed: they reach 94.5 %. That is a known fault, and the bar says what holds.
+// Rule R-RATE-11.
 #[test]
-fn a_sender_and_nine_that_send_little_reach_nine_tenths_of_what_one_alone_does() {
+fn a_sender_and_nine_that_send_little_reach_what_one_alone_does() {
     let alone = mean(&all_sent(&run(&cluster(10, 1))));
     let mut options = cluster(10, 10);
     let little = Duration::from_millis(100);
@@ -116,7 +128,35 @@ fn a_sender_and_nine_that_send_little_reach_nine_tenths_of_what_one_alone_does()
     let measured = run(&options);
     let (greedy, total) = (shares(&measured)[0], mean(&all_sent(&measured)));
     println!("alone {alone:.0}, beside nine {greedy:.0}, all {total:.0} packets/s");
+    assert!(total >= 0.95 * alone, "{total} of {alone}");
+}
+
+// Rule R-RATE-11.
+#[test]
+fn ten_senders_that_take_turns_reach_nine_tenths_of_what_one_alone_does() {
+    const BURST: Duration = Duration::from_millis(200);
+    let alone = mean(&all_sent(&run(&cluster(10, 1))));
+    let mut options = cluster(10, 10);
+    let turn = |node: u32| Disturbance::Bursts {
+        node: node as usize,
+        from: (node - 10) * BURST,
+        every: 10 * BURST,
+        length: BURST,
+    };
+    options.disturbances = (10..20).map(turn).collect();
+    options.warmup = 10 * BURST;
+    options.duration = 10 * BURST;
+    let measured = run(&options);
+    let (shares, total) = (shares(&measured), mean(&all_sent(&measured)));
+    let worst = measured.losses.iter().copied().fold(0.0, f64::max);
+    println!("alone {alone:.0}, in turn {total:.0} packets/s {shares:.0?}, worst loss {worst:.4}");
     assert!(total >= 0.9 * alone, "{total} of {alone}");
+    // Nobody is starved.
+    let fair = total / 10.0;
+    assert!(
+        shares.iter().all(|share| *share >= 0.8 * fair),
+        "{shares:.0?}"
+    );
 }
 
 #[test]
@@ -183,16 +223,114 @@ fn from_100_packets_a_second_to_all_that_receivers_take_it_is_half_a_second() {
     assert!(took <= 50, "{took} hundredths of a second");
 }
 
+// Rule R-RATE-4: three round trips and 20 ms.
+#[test]
+fn when_a_receiver_is_half_as_fast_senders_are_soon_slower_than_it() {
+    for (delay_us, bound_ms) in [(50, 20), (500, 23), (5000, 50)] {
+        let mut options = cluster(10, 1);
+        options.network.delay = Duration::from_micros(delay_us);
+        options.sample = Duration::from_millis(1);
+        options.warmup = 2 * SECOND;
+        options.disturbances = vec![Disturbance::Slow {
+            node: 5,
+            from: 2 * SECOND,
+            length: 2 * SECOND,
+            times: 2,
+        }];
+        options.duration = SECOND / 2;
+        let sent = all_sent(&run(&options));
+        // Trains leave whenever there is room: a rate is one of ten milliseconds, or two round trips.
+        let window = 10.max(delay_us as usize * 4 / 1000);
+        let slower = sent
+            .windows(window)
+            .position(|window| mean(window) <= CAPACITY / 2.0);
+        let took = slower.unwrap_or(usize::MAX);
+        let settled = mean(&sent[250..]);
+        println!("one way {delay_us} us: {took} ms, then {settled:.0} packets/s");
+        assert!(took <= bound_ms, "{took} ms at {delay_us} us one way");
+        assert!(
+            settled <= CAPACITY / 2.0,
+            "{settled} at {delay_us} us one way"
+        );
+    }
+}
+
 #[test]
 fn a_steady_rate_varies_by_a_twentieth_at_most() {
     for receivers in [10, 100] {
         let sent = all_sent(&run(&cluster(receivers, 1)));
         let tenths: Vec<f64> = sent.chunks(10).map(mean).collect();
-        let average = mean(&tenths);
-        let squares: Vec<f64> = tenths.iter().map(|rate| (rate - average).powi(2)).collect();
-        let variation = mean(&squares).sqrt() / average;
-        println!("{receivers} receivers: {average:.0} packets/s, varies by {variation:.4}");
-        assert!(variation <= 0.05, "{variation} with {receivers}");
+        let (average, varies) = (mean(&tenths), variation(&tenths));
+        println!("{receivers} receivers: {average:.0} packets/s, varies by {varies:.4}");
+        assert!(varies <= 0.05, "{varies} with {receivers}");
+    }
+}
+
+/// `make acceptance`: takes a minute.
+#[test]
+#[ignore = "takes a minute; make acceptance"]
+fn a_steady_rate_to_200_varies_by_a_twentieth_at_most() {
+    let mut options = cluster(199, 1);
+    options.duration = 4 * SECOND;
+    let measured = run(&options);
+    let sent = all_sent(&measured);
+    let [tenths, halves] =
+        [10, 50].map(|samples| -> Vec<f64> { sent.chunks(samples).map(mean).collect() });
+    let varies = variation(&halves);
+    println!(
+        "199 receivers: {:.0} packets/s, halves of a second vary by {varies:.4}, tenths by {:.4}, {:.0} rounds/s",
+        mean(&sent),
+        variation(&tenths),
+        measured.round_rate
+    );
+    // Credit is held by steps (R-RATE-9), each for some rounds: tenths of a second vary by more.
+    assert!(varies <= 0.05, "{varies}");
+}
+
+/// Demands that the rate of all senders does not swing, nor who has how much of it. The network's path takes so
+/// long there and back. A sender that its window holds sends once a round, so that rates are those of twenty
+/// rounds, and of a quarter of a second at least.
+fn does_not_swing(round_trip: Duration, senders: usize) {
+    let mut options = cluster(10, senders);
+    options.network.delay = round_trip / 2;
+    options.warmup = (2 * SECOND).max(round_trip * 30);
+    options.duration = (2 * SECOND).max(round_trip * 800);
+    let measured = run(&options);
+    let samples_per_second = 1.0 / options.sample.as_secs_f64();
+    let window = (20.0 / measured.round_rate).max(0.25) * samples_per_second;
+    let windows = all_sent(&measured);
+    let rates: Vec<f64> = windows.chunks_exact(window as usize).map(mean).collect();
+    let (varies, index) = (variation(&rates), jain(&shares(&measured)));
+    println!(
+        "{round_trip:?}, {senders} senders: {:.0} packets/s, {} windows vary by {varies:.4}, Jain {index:.4}, {:.0} \
+         rounds/s",
+        mean(&rates),
+        rates.len(),
+        measured.round_rate
+    );
+    assert!(rates.len() >= 4, "{rates:?}");
+    assert!(varies <= 0.05, "{varies} at {round_trip:?} with {senders}");
+    assert!(index >= 0.95, "{index} at {round_trip:?} with {senders}");
+}
+
+const ROUND_TRIPS_US: [u64; 5] = [50, 500, 2000, 20_000, 100_000];
+const SENDERS: [usize; 4] = [1, 2, 10, 50];
+
+#[test]
+fn rates_do_not_swing_on_short_and_on_long_paths() {
+    for (round_trip_us, senders) in [(50, 50), (2000, 10), (20_000, 2), (100_000, 1)] {
+        does_not_swing(Duration::from_micros(round_trip_us), senders);
+    }
+}
+
+/// `make acceptance`: takes minutes.
+#[test]
+#[ignore = "takes minutes; make acceptance"]
+fn rates_do_not_swing_on_any_path_with_any_number_of_senders() {
+    for round_trip_us in ROUND_TRIPS_US {
+        for senders in SENDERS {
+            does_not_swing(Duration::from_micros(round_trip_us), senders);
+        }
     }
 }
 

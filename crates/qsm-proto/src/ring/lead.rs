@@ -3,6 +3,7 @@
 use qsm_wire::{Ack, Origin, StreamId, Summary, SummarySlot, TokenHead};
 
 use super::gathered::Gathered;
+use super::leases::{Division, Lease};
 use super::place::RingPlace;
 use super::round::Round;
 use super::{Action, CALL, RegionRing, Turn};
@@ -71,6 +72,7 @@ impl RegionRing {
         for suspect in &result.suspects {
             self.suspect(turn, place, *suspect);
         }
+        let leases = self.divide(turn.now, result);
         let mut changed = false;
         let mut news = false;
         for entry in &result.slots {
@@ -83,6 +85,7 @@ impl RegionRing {
             if track.cutoff == 0 {
                 continue;
             }
+            let demand = self.config.demand(&track.lease);
             let ack = Ack {
                 stream: StreamId {
                     origin: track.sender,
@@ -95,7 +98,7 @@ impl RegionRing {
                 cached_upto: track.cached_upto,
                 arrived_upto: entry.head.arrived.min(track.cutoff).max(track.stable_upto),
                 rate_packets: share_rate(result.head.rate_packets, senders),
-                credit_bytes: result.head.credit_bytes / senders.max(1),
+                credit_bytes: leases.lease(demand),
                 losers: entry.head.losers,
             };
             track.ack = Some(ack);
@@ -120,6 +123,24 @@ impl RegionRing {
         self.pace.credit(result.head.credit_bytes);
         let open = self.tracks.open() || self.fresh;
         self.pace.completed(turn.now, changed, open);
+    }
+
+    /// Notes what streams use, and divides the credit of all that are open. Rule R-RATE-11.
+    fn divide(&mut self, now: Instant, result: &Gathered) -> Division {
+        for entry in &result.slots {
+            if let Some(track) = self.tracks.entry(entry.head.origin) {
+                track
+                    .lease
+                    .note(now, entry.head.highest, entry.head.arrived);
+            }
+        }
+        let open = self.tracks.each_open();
+        let mut demands: Vec<u32> = open.map(|track| self.config.demand(&track.lease)).collect();
+        // Streams that others have put in.
+        let slots = result.slots.iter();
+        let late = slots.filter(|entry| !self.tracks.is_open(entry.head.origin));
+        demands.extend(late.map(|_| u32::MAX));
+        Division::new(result.head.credit_bytes, &mut demands)
     }
 
     /// The token did not return (R062): the next round may begin.
@@ -150,6 +171,16 @@ impl RegionRing {
                     let slots = part.iter().copied();
                     Summary::encode(&header, head.region, head.view, head.round, slots, out);
                 });
+        }
+    }
+}
+
+impl super::RingConfig {
+    /// Bytes that a stream can use, as far as its datagrams say it.
+    fn demand(&self, lease: &Lease) -> u32 {
+        match self.equal_credit {
+            true => u32::MAX,
+            false => lease.demand(self.limit_bytes()),
         }
     }
 }

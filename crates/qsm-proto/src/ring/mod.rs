@@ -59,6 +59,7 @@ mod vouched;
 mod watch;
 
 mod lead;
+mod leases;
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -245,6 +246,8 @@ pub struct RingConfig {
     pub in_turn: bool,
     /// Tokens and ACKs say how far each partition has got (R094).
     pub partition_feedback: bool,
+    /// Senders get equal shares of the credit, whatever they use of it (S0).
+    pub equal_credit: bool,
     /// Most streams remembered.
     pub streams: usize,
 }
@@ -260,6 +263,7 @@ impl RingConfig {
             token_max: config.pace.token_max,
             in_turn: config.pace.rings_in_turn,
             partition_feedback: config.pace.partition_feedback,
+            equal_credit: config.pace.faithful_rate,
             streams: config.limits.streams,
         }
     }

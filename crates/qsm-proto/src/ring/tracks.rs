@@ -6,6 +6,7 @@
 use qsm_wire::{Ack, Origin, SummarySlot};
 
 use super::gathered::TokenEntry;
+use super::leases::Lease;
 
 /// One stream.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,8 @@ pub(super) struct Track {
     /// The round that last had a slot for it.
     served: u64,
     last: RoundProgress,
+    /// The credit that it uses.
+    pub(super) lease: Lease,
     /// The last word to the sender, in case it got lost.
     pub(super) ack: Option<Ack>,
 }
@@ -55,6 +58,7 @@ impl Track {
             open: false,
             served: 0,
             last: RoundProgress::default(),
+            lease: Lease::default(),
             ack: None,
         }
     }
@@ -187,7 +191,17 @@ impl Tracks {
 
     /// Whether some stream still needs rounds.
     pub(super) fn open(&self) -> bool {
-        self.rows.iter().any(|row| row.open)
+        self.each_open().next().is_some()
+    }
+
+    /// Tells whether this stream still needs rounds.
+    pub(super) fn is_open(&self, sender: Origin) -> bool {
+        self.get(sender).is_some_and(|row| row.open)
+    }
+
+    /// Streams that still need rounds.
+    pub(super) fn each_open(&self) -> impl Iterator<Item = &Track> {
+        self.rows.iter().filter(|row| row.open)
     }
 
     /// The slots of the next round: those longest not served first, among them the most backward

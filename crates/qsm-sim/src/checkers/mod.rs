@@ -25,6 +25,7 @@
 //! | [`delays`] | a silent member delays nobody for long | R-VIEW-12 |
 //! | [`slowness`] | a member that alone is slow holds senders no longer than twice `slow_after` and 4 s | R-RATE-6 |
 //! | [`minimum`] | no receiver holds a sender below the rate that the operator gives | R-RATE-10, R206, R207 |
+//! | [`credit`] | no sender is left without credit, whatever packets are lost | R-RATE-4, R-RATE-11 |
 //! | [`flush`] | what a sender takes for stable, live receivers have, and it keeps it for the others | R-VIEW-13, R-MEM-14 |
 //! | [`retention`] | a sender frees what members that are away lack only when it keeps as much as it may | R-VIEW-13 |
 //! | [`prompt`] | who wants messages in another way than in order gets each once, in time, or is told | R-DATA-12, R200, R201 |
@@ -41,6 +42,7 @@ pub(crate) mod agreement;
 pub(crate) mod completeness;
 pub(crate) mod copies;
 pub(crate) mod creation;
+pub(crate) mod credit;
 pub(crate) mod cutoff;
 pub(crate) mod deafness;
 pub(crate) mod delays;

@@ -49,4 +49,25 @@ pub enum Disturbance {
         /// From then on.
         from: Duration,
     },
+    /// A sender that publishes at equal intervals only, and nothing between them.
+    Bursts {
+        /// Which.
+        node: usize,
+        /// From then on.
+        from: Duration,
+        /// From the beginning of one burst to that of the next.
+        every: Duration,
+        /// How long.
+        length: Duration,
+    },
+}
+
+impl Disturbance {
+    /// Tells whether this sender publishes nothing at first because of it.
+    pub(super) fn silences(&self, sender: usize) -> bool {
+        match self {
+            Self::Joins { node, .. } | Self::Bursts { node, .. } => *node == sender,
+            _ => false,
+        }
+    }
 }
