@@ -252,9 +252,7 @@ impl Reader {
                 options.recovery.requests_per_second = words.named("requests")?;
             }
             Verb::RepairLimit => options.repair_bytes_per_second = words.number("bytes")?,
-            Verb::ParitiesAhead => {
-                options.recovery.parities_ahead = words.number("parities of a block")?;
-            }
+            Verb::ParitiesAhead => options.recovery.parities_ahead = words.number("parities")?,
             Verb::RateMax => options.pace.rate_max_packets = words.number("packets per second")?,
             Verb::BatchDelay => options.pace.batch_delay = words.time("the delay")?,
             Verb::QueueTarget => options.pace.queue_target = words.time("the target")?,

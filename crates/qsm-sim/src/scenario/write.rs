@@ -224,21 +224,8 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     if !options.slow_after.is_zero() {
         writeln!(out, "slow-after {}", Time(options.slow_after))?;
     }
+    write_repairs(options, out)?;
     let recovery = options.recovery;
-    let budget = (
-        recovery.repair_bytes_per_second,
-        recovery.requests_per_second,
-    );
-    let default = Recovery::default();
-    if budget != (default.repair_bytes_per_second, default.requests_per_second) {
-        writeln!(out, "budget repairs {} requests {}", budget.0, budget.1)?;
-    }
-    if options.repair_bytes_per_second > 0 {
-        writeln!(out, "repair-limit {}", options.repair_bytes_per_second)?;
-    }
-    if recovery.parities_ahead > 0 {
-        writeln!(out, "parities-ahead {}", recovery.parities_ahead)?;
-    }
     let switches = [
         ("token-plane-only", !recovery.fast),
         ("pull-late", recovery.pull_late),
@@ -257,6 +244,25 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     let target = options.pace.queue_target;
     if target != Pace::default().queue_target {
         writeln!(out, "queue-target {}", Time(target))?;
+    }
+    Ok(())
+}
+
+fn write_repairs(options: &SimOptions, out: &mut String) -> fmt::Result {
+    let recovery = options.recovery;
+    let budget = (
+        recovery.repair_bytes_per_second,
+        recovery.requests_per_second,
+    );
+    let default = Recovery::default();
+    if budget != (default.repair_bytes_per_second, default.requests_per_second) {
+        writeln!(out, "budget repairs {} requests {}", budget.0, budget.1)?;
+    }
+    if options.repair_bytes_per_second > 0 {
+        writeln!(out, "repair-limit {}", options.repair_bytes_per_second)?;
+    }
+    if recovery.parities_ahead > 0 {
+        writeln!(out, "parities-ahead {}", recovery.parities_ahead)?;
     }
     Ok(())
 }
