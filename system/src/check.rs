@@ -46,6 +46,13 @@ pub(crate) fn content(group: &str, number: u64, bytes: usize, out: &mut Vec<u8>)
     out.truncate(bytes.max(8));
 }
 
+/// The number in a content, if the rest is what group and number demand. `wanted` is room to write that in.
+pub(crate) fn number_in(group: &str, bytes: &[u8], wanted: &mut Vec<u8>) -> Option<u64> {
+    let number = u64::from_le_bytes(*bytes.first_chunk()?);
+    content(group, number, bytes.len(), wanted);
+    (wanted == bytes).then_some(number)
+}
+
 /// An upcall that checks every message and counts it.
 pub(crate) fn checker(checked: Arc<Checked>) -> impl FnMut(Delivery<'_>) + Send + 'static {
     let mut wanted = Vec::new();
@@ -56,21 +63,16 @@ pub(crate) fn checker(checked: Arc<Checked>) -> impl FnMut(Delivery<'_>) + Send 
             return eprintln!("[{}] {delivery:?}", std::process::id());
         };
         let group = hash(delivery.group);
-        let named = delivery
-            .bytes
-            .first_chunk()
-            .map(|word| u64::from_le_bytes(*word));
-        let number = named.unwrap_or(0);
-        content(delivery.group, number, delivery.bytes.len(), &mut wanted);
+        let number = number_in(delivery.group, delivery.bytes, &mut wanted);
         let before = last.insert((group, delivery.sender), delivery.number);
         let follows = before.is_none_or(|before| delivery.number == before + 1);
-        if wanted != delivery.bytes || !follows {
+        let Some(number) = number.filter(|_| follows) else {
             eprintln!(
                 "wrong message: group {} sender {} number {} after {before:?}",
                 delivery.group, delivery.sender, delivery.number
             );
             std::process::exit(3);
-        }
+        };
         let mut streams = checked
             .streams
             .lock()

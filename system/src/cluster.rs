@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use lab::{Actor, Damage, Direction, HostId, LOSS_PPM_MAX, Lab, Spared};
 
+use qsm::admin::{Answer, GroupState, NodeSocket, Question};
+
 use crate::transport::Transport;
 
 /// How long an answer may take.
@@ -27,6 +29,13 @@ const DATA: Spared = Spared { at: 1, byte: 1 };
 /// Anything that ends an experiment.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
+/// The program `system-node` beside the one that runs.
+#[must_use]
+pub fn program() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.with_file_name("system-node")
+}
+
 /// A cluster to be.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -38,6 +47,8 @@ pub struct Plan {
     pub publishers: usize,
     /// Nodes that publish besides receiving: the first ones.
     pub both: usize,
+    /// Groups, or those of each core thread. All receivers are in all of them.
+    pub groups: usize,
     /// The service has a host of its own; otherwise the last receiver embeds it, and others follow
     /// if need be.
     pub own_service: bool,
@@ -58,6 +69,7 @@ impl Plan {
             receivers,
             publishers: 1,
             both: 0,
+            groups: 1,
             own_service: true,
             service_options: Vec::new(),
             last_options: Vec::new(),
@@ -174,7 +186,8 @@ impl Cluster {
             let early = embedding.take_if(|_| index == last);
             let mut member = early.map_or_else(|| self.start_node(index), Ok)?;
             if index <= last {
-                member.user().ask(&format!("watch {GROUP}"), "watching")?;
+                let line = format!("watch {GROUP} {}", self.plan.groups);
+                member.user().ask(&line, "watching")?;
             }
             self.members.push(member);
         }
@@ -282,18 +295,32 @@ impl Cluster {
     /// # Errors
     /// It does not answer, or has no such counter.
     pub fn counter(&mut self, node: Option<usize>, name: &str) -> Result<u64, Failure> {
+        let [value] = self.counters(node, [name])?;
+        Ok(value)
+    }
+
+    /// Counters of a node, or of the service, at one moment.
+    ///
+    /// # Errors
+    /// It does not answer, or has no such counter.
+    pub fn counters<const N: usize>(
+        &mut self,
+        node: Option<usize>,
+        names: [&str; N],
+    ) -> Result<[u64; N], Failure> {
         let actor = match node {
             Some(node) => self.members.get_mut(node).map(|member| &mut member.node),
             None => self.service.as_mut(),
         };
-        let report = actor.ok_or("there is no such process")?;
-        let report = report.ask("report", "report")?;
+        let actor = actor.ok_or("there is no such process")?;
+        let report = actor.ask("report", "report")?;
         let pairs = report.split(' ').filter_map(|pair| pair.split_once('='));
-        let value = pairs
-            .filter(|pair| pair.0 == name)
-            .map(|pair| pair.1)
-            .next();
-        Ok(value.ok_or("there is no such counter")?.parse()?)
+        let known: BTreeMap<&str, &str> = pairs.collect();
+        let mut values = [0; N];
+        for (value, name) in values.iter_mut().zip(names) {
+            *value = known.get(name).ok_or("there is no such counter")?.parse()?;
+        }
+        Ok(values)
     }
 
     /// Messages that a node has published since it began to.
@@ -385,10 +412,40 @@ impl Cluster {
     pub fn publish(&mut self, bytes: usize, rate: u64) -> Result<(), Failure> {
         for node in self.senders() {
             let others = self.plan.receivers - usize::from(node < self.plan.receivers);
-            let line = format!("pulse {GROUP} {others} {bytes} {rate}");
+            let groups = self.plan.groups;
+            let line = format!("pulse {GROUP} {groups} {others} {bytes} {rate}");
             self.ask(node, &line, "pulsing")?;
         }
         Ok(())
+    }
+
+    /// Changes the rate of all senders, messages a second.
+    ///
+    /// # Errors
+    /// A node fails, or publishes nothing.
+    pub fn set_rate(&mut self, rate: u64) -> Result<(), Failure> {
+        for node in self.senders() {
+            self.ask(node, &format!("rate {rate}"), "paced")?;
+        }
+        Ok(())
+    }
+
+    /// The first group, of nodes with one core thread, as a node explains it: the answer of its local socket, which
+    /// `qsm explain GROUP --json` writes as `group`.
+    ///
+    /// # Errors
+    /// The node does not answer, or has nothing to do with the group.
+    pub fn explain(&self, node: usize) -> Result<GroupState, Failure> {
+        let _there = self.lab.enter(self.hosts[node])?;
+        let nodes = NodeSocket::all()?;
+        let [socket] = &nodes[..] else {
+            return Err(format!("{} nodes of a host can be asked", nodes.len()).into());
+        };
+        let name = format!("{GROUP}/0");
+        match socket.ask(&Question::Group { name })? {
+            Answer::Group(Some(group)) => Ok(group),
+            other => Err(format!("a node does not explain its group: {other:?}").into()),
+        }
     }
 
     /// Ends publishing; returns how many messages each sender has published.

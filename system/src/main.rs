@@ -13,8 +13,9 @@
 //! | `address` | `address ADDRESS:PORT`: the multicast address of the cluster's first region |
 //! | `digest` | `digest NUMBER`: of everything delivered, order within groups included |
 //! | `report` | `report NAME=VALUE ...`, of the service too |
-//! | `watch GROUP` | `watching` when the group, or one of each core thread, is joined; its messages are written down |
-//! | `pulse GROUP MEMBERS BYTES RATE` | `pulsing` when there are so many other receivers; publishes until `stop` |
+//! | `watch GROUP GROUPS` | `watching` when so many groups, or as many of each core thread, are joined; their messages are written down |
+//! | `pulse GROUP GROUPS MEMBERS BYTES RATE` | `pulsing` when these have so many other receivers; publishes to them in turn until `stop` |
+//! | `rate RATE` | `paced` when messages are published at this rate from now on |
 //! | `stop` | `stopped COUNT`: so many messages were published |
 //! | `known COUNT` | `known COUNT` when at least so many have come, or are told to be lost |
 //! | `published` | `published COUNT`: so many messages since `pulse` |
@@ -337,12 +338,18 @@ impl Actor {
                 format!("got {}", number(1)?)
             }
             "settle" => self.settle(),
-            "watch" => self.watch(words[1])?,
+            "watch" => self.watch(words[1], usize::try_from(number(2)?)?)?,
             "pulse" => {
-                let publishers = self.publishers_of_cores(words[1], number(2)?)?;
-                let bytes = usize::try_from(number(3)?)?;
-                self.pulse = Some(Pulse::start(publishers, bytes, number(4)?));
+                let groups = self.groups_of_cores(words[1], usize::try_from(number(2)?)?);
+                let publishers = self.publishers_with(groups.concat(), number(3)?)?;
+                let bytes = usize::try_from(number(4)?)?;
+                self.pulse = Some(Pulse::start(publishers, bytes, number(5)?));
                 "pulsing".to_owned()
+            }
+            "rate" => {
+                let pulse = self.pulse.as_ref().ok_or("nothing is published")?;
+                pulse.set_rate(number(1)?);
+                "paced".to_owned()
             }
             "stop" => {
                 let pulse = self.pulse.take().ok_or("nothing is published")?;
@@ -384,26 +391,33 @@ impl Actor {
         })
     }
 
-    /// A group of each core thread: numbers of messages are of a core thread's sender and a group.
-    fn groups_of_cores(&self, name: &str) -> Vec<String> {
+    /// So many groups of each core thread, by core thread: who publishes is another sender on each of them.
+    fn groups_of_cores(&self, name: &str, groups: usize) -> Vec<Vec<String>> {
         let cores = 0..self.node.ids().count();
-        let mut names = (0..).map(|number| format!("{name}/{number}"));
-        cores
-            .filter_map(|core| names.find(|name| self.node.core_of(name) == core))
-            .collect()
+        let of = |core| {
+            let names = (0..).map(|number| format!("{name}/{number}"));
+            names
+                .filter(|name| self.node.core_of(name) == core)
+                .take(groups)
+                .collect()
+        };
+        cores.map(of).collect()
     }
 
-    fn watch(&mut self, name: &str) -> Result<String, Failure> {
-        for group in self.groups_of_cores(name) {
+    fn watch(&mut self, name: &str, groups: usize) -> Result<String, Failure> {
+        for names in self.groups_of_cores(name, groups) {
             let upcall = self.record.upcall();
             self.upcalls
-                .push(self.node.group(group).subscribe_with(upcall)?);
+                .push(self.node.groups(names).subscribe_with(upcall)?);
         }
         Ok("watching".to_owned())
     }
 
-    fn publishers_of_cores(&self, name: &str, members: u64) -> Result<Vec<Publisher>, Failure> {
-        let groups = self.groups_of_cores(name);
+    fn publishers_with(
+        &self,
+        groups: Vec<String>,
+        members: u64,
+    ) -> Result<Vec<Publisher>, Failure> {
         let publishers = self.node.groups(groups).publishers()?;
         for publisher in &publishers {
             publisher.wait_for_members(u32::try_from(members)?, PATIENCE)?;

@@ -519,8 +519,16 @@ fn discovery(cluster: &mut Cluster, who: Option<usize>) -> Result<Discovery, Fai
     })
 }
 
+/// The middle one of some values, the upper one of two; `None` of none.
+pub fn median<T: PartialOrd>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
+    let middle = values.len() / 2;
+    values.into_iter().nth(middle)
+}
+
 /// The lives of all nodes.
-fn lives(cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
+pub(crate) fn lives(cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
     let nodes = cluster.receivers().chain(cluster.senders());
     let nodes: Vec<usize> = nodes.collect();
     let nodes = nodes.into_iter();

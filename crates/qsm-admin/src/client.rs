@@ -44,7 +44,8 @@ impl NodeSocket {
     }
 
     fn all_of(owner: Owner) -> io::Result<Vec<Self>> {
-        let table = fs::read_to_string("/proc/net/unix")?;
+        // Of the calling thread's network namespace, which need not be the process's.
+        let table = fs::read_to_string("/proc/thread-self/net/unix")?;
         let of = |line| listed(owner, line);
         let mut all: Vec<Self> = table.lines().filter_map(of).collect();
         all.sort_unstable();

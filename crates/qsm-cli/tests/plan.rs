@@ -93,6 +93,55 @@ fn similar_nodes_are_one_region_and_inboxes_are_copies() {
 }
 
 #[test]
+fn costs_are_typical_given_or_measured_and_said() {
+    let folder = Folder::new("costs");
+    let file = folder.file("s.txt", SUBSCRIPTIONS);
+    let costs = |options: &[&str]| json(&file, options)["costs"].clone();
+    let typical = costs(&[]);
+    assert_eq!(
+        (&typical["packet_ns"], &typical["unwanted_ns"]),
+        (&5000.into(), &1500.into())
+    );
+    let given = costs(&["--cost-send", "10", "--cost-receive", "0.5"]);
+    assert_eq!(
+        (
+            &given["packet_ns"],
+            &given["copy_ns"],
+            &given["unwanted_ns"]
+        ),
+        (&10_000.into(), &12_000.into(), &500.into())
+    );
+    let measured = costs(&["--calibrate", "--cost-receive", "2"]);
+    assert_eq!(measured["source"], "measured on this machine");
+    assert_eq!(measured["unwanted_ns"], 2000);
+    let shown = text(&run(&file, &["--cost-send", "10"]));
+    assert!(
+        shown.contains("a packet sent costs 10 µs of CPU time, one that is not wanted 1.5 µs"),
+        "{shown}"
+    );
+    let refused = run(&file, &["--cost-send", "0"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("between 0.2 and 100 microseconds"), "{said}");
+}
+
+#[test]
+fn where_an_unwanted_packet_costs_more_nodes_share_less() {
+    let folder = Folder::new("dear");
+    let file = folder.file("s.txt", "a: x y\nb: x y\nc: x z\nz 40\n");
+    let regions = |cost: &str| {
+        let plan = json(&file, &["--no-residue", "--cost-receive", cost]);
+        plan["regions"].as_array().unwrap().len()
+    };
+    assert!(
+        regions("0.05") < regions("50"),
+        "{} {}",
+        regions("0.05"),
+        regions("50")
+    );
+}
+
+#[test]
 fn a_group_is_explained_and_the_plan_is_drawn() {
     let folder = Folder::new("why");
     let file = folder.file("s.txt", SUBSCRIPTIONS);

@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 43] = [
+pub const EVENTS: [&str; 44] = [
     "address-lost",
     "admitted",
     "alone",
@@ -36,6 +36,7 @@ pub const EVENTS: [&str; 43] = [
     "away-here",
     "back",
     "conflict",
+    "costs",
     "damaged",
     "dropped",
     "ending",

@@ -2,7 +2,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use qsm_plan::ServiceHints;
+use qsm_plan::{Costs, ServiceHints, Settings, SettingsError};
 use qsm_proto::view::MEMBERS_MAX;
 use qsm_wire::NodeId;
 use qsm_wire::membership::RepairLimit;
@@ -74,6 +74,8 @@ pub struct ServiceConfig {
     /// Packets that a region for groups that several others have in common has to save in a second
     /// (R-VIEW-17), by the same plans; `None`: there are no such regions. [`PLAN_COMMON`] by default.
     pub plan_common: Option<u32>,
+    /// CPU time of what these plans weigh.
+    pub plan_costs: Costs,
     /// Hints of the designer, which go before all plans (R-VIEW-18). They hold from a node's first batch
     /// on, also if nothing is planned.
     pub hints: ServiceHints,
@@ -144,6 +146,8 @@ pub enum ServiceConfigError {
         /// Those of the pool, as many as the budget lets.
         addresses: usize,
     },
+    /// A cost of plans cannot be worked with.
+    Costs(SettingsError),
     /// An interval is zero.
     ZeroInterval {
         /// Which field.
@@ -172,6 +176,7 @@ impl core::fmt::Display for ServiceConfigError {
                  none and for each pinned channel, and there are {addresses}; give a larger pool or \
                  budget, or fewer domains and channels"
             ),
+            Self::Costs(error) => error.fmt(f),
             Self::ZeroInterval { name } => write!(f, "{name} is zero; give it some milliseconds"),
         }
     }
@@ -206,6 +211,7 @@ impl ServiceConfig {
             plan_interval: Duration::from_secs(10),
             plan_unwanted_ppm: 0,
             plan_common: Some(PLAN_COMMON),
+            plan_costs: Costs::default(),
             hints: ServiceHints::default(),
             repair_limit: RepairLimit::default(),
             drain_max: Duration::from_secs(30),
@@ -233,6 +239,11 @@ impl ServiceConfig {
         if !sound || !is_usable(plan) {
             return Err(ServiceConfigError::Plan);
         }
+        let settings = Settings {
+            costs: self.plan_costs,
+            ..Settings::default()
+        };
+        settings.check().map_err(ServiceConfigError::Costs)?;
         let (needed, addresses) = (self.hints.addresses(), addresses_max(plan));
         if needed > addresses {
             return Err(ServiceConfigError::Hints { needed, addresses });
@@ -331,6 +342,14 @@ mod tests {
         assert_eq!(of("10.0.0.1:1"), v4);
         let v6 = ("[ff15::8000:534d]:4483".to_owned(), "ff15::".to_owned(), 64);
         assert_eq!(of("[fd00::1]:1"), v6);
+    }
+
+    #[test]
+    fn costs_of_nothing_are_refused() {
+        let mut config = config("10.0.0.1:4481");
+        config.plan_costs.packet = 0;
+        let error = config.check().unwrap_err().to_string();
+        assert!(error.starts_with("a cost of 0 ns for a packet"), "{error}");
     }
 
     #[test]

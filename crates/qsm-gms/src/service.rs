@@ -145,12 +145,7 @@ impl Service {
             profiles: Profiles::default(),
             rights: RightsTable::new(config.rights_needed),
             traffic: Traffic::default(),
-            planning: Planning::new(
-                config.plan_interval,
-                config.plan_unwanted_ppm,
-                config.plan_common,
-                Random::new(seed, "plans"),
-            ),
+            planning: Planning::new(&config, Random::new(seed, "plans")),
             lists: Lists::default(),
             accounts: Allowance::of_accounts(),
             started: now,
@@ -162,7 +157,11 @@ impl Service {
             foreign_nodes: BTreeSet::new(),
             outbox: Outbox::new(),
             events: VecDeque::new(),
-            stats: ServiceStats::default(),
+            stats: ServiceStats {
+                plan_packet_ns: config.plan_costs.packet.into(),
+                plan_unwanted_ns: config.plan_costs.unwanted.into(),
+                ..ServiceStats::default()
+            },
             config,
             now,
         };

@@ -22,6 +22,10 @@ qsm_metrics::metrics! {
         regions_regrouped: counter(regions),
         /// Plans of which groups go by private regions although several nodes have them.
         plans: counter(times),
+        /// CPU time that plans count for a packet sent.
+        plan_packet_ns: gauge(nanoseconds),
+        /// CPU time that plans count for a packet at a node that does not want it.
+        plan_unwanted_ns: gauge(nanoseconds),
         /// Reports of nodes of how much they publish to each group, for plans.
         rates_told: counter(messages),
         /// Regions closed.

@@ -55,6 +55,7 @@ mod changes;
 mod clock;
 mod config;
 mod copier;
+mod cost;
 mod counters;
 mod error;
 mod fault;
@@ -89,6 +90,7 @@ pub use config::{
     Offload, PortConfig, RECEIVE_BUFFER_DEFAULT_BYTES, SEND_BUFFER_DEFAULT_BYTES, TTL_DEFAULT,
 };
 pub use copier::Cloning;
+pub use cost::DatagramCost;
 pub use counters::{
     FaultCounters, PortCounters, ReceiveCounters, RefusalCounters, SendCounters, SendErrorCounters,
 };

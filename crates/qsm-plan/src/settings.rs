@@ -1,7 +1,8 @@
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
-/// CPU time that the parts of a plan cost, in nanoseconds: where a sender or a receiver measures
-/// its own, the defaults are replaced (algorithms (a), step 2).
+/// CPU time that the parts of a plan cost, in nanoseconds. [`Costs::of_packets`] makes them of what a
+/// machine has measured (algorithms (a), step 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Costs {
     /// A packet sent by multicast.
@@ -17,6 +18,33 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// Range of [`Costs::packet`] that a machine may have, nanoseconds: from less than any system call takes
+    /// to far more than a slow machine needs.
+    pub const PACKET_NS: RangeInclusive<u32> = 200..=100_000;
+    /// Range of [`Costs::unwanted`], likewise.
+    pub const UNWANTED_NS: RangeInclusive<u32> = 50..=50_000;
+
+    /// Costs of a machine on which a packet sent, and one that is not wanted, take so many nanoseconds.
+    /// The others are to a packet as in the defaults: nobody measures them. A value out of its range
+    /// ([`Costs::PACKET_NS`], [`Costs::UNWANTED_NS`]) becomes the nearest within.
+    #[must_use]
+    pub fn of_packets(packet: u32, unwanted: u32) -> Self {
+        let packet = packet.clamp(*Self::PACKET_NS.start(), *Self::PACKET_NS.end());
+        let unwanted = unwanted.clamp(*Self::UNWANTED_NS.start(), *Self::UNWANTED_NS.end());
+        let defaults = Self::default();
+        let scaled = |cost: u32| {
+            let cost = u64::from(cost) * u64::from(packet) / u64::from(defaults.packet);
+            u32::try_from(cost).unwrap_or(u32::MAX)
+        };
+        Self {
+            packet,
+            unwanted,
+            copy: scaled(defaults.copy),
+            region: scaled(defaults.region),
+            relocation: scaled(defaults.relocation),
+        }
+    }
+
     /// One message to all of `size` nodes, of which `count` want it: CPU time, nanoseconds.
     #[inline]
     #[must_use]
@@ -147,6 +175,29 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn costs_follow_those_of_packets_within_their_range() {
+        let defaults = Costs::default();
+        let same = Costs::of_packets(defaults.packet, defaults.unwanted);
+        assert_eq!(same, defaults);
+        let slow = Costs::of_packets(10_000, 2_000);
+        assert_eq!((slow.packet, slow.unwanted), (10_000, 2_000));
+        assert_eq!(
+            (slow.copy, slow.region, slow.relocation),
+            (12_000, 100_000, 40_000)
+        );
+        for extreme in [0, u32::MAX] {
+            let costs = Costs::of_packets(extreme, extreme);
+            assert!(Costs::PACKET_NS.contains(&costs.packet), "{costs:?}");
+            assert!(Costs::UNWANTED_NS.contains(&costs.unwanted), "{costs:?}");
+            let settings = Settings {
+                costs,
+                ..Settings::default()
+            };
+            assert_eq!(settings.check(), Ok(()));
+        }
+    }
 
     #[test]
     fn the_defaults_work_and_nonsense_is_named() {

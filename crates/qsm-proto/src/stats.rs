@@ -48,6 +48,9 @@ qsm_metrics::metrics! {
         repairs_sender_sent: counter(packets),
         /// Of all repairs sent, those to the whole region.
         repairs_to_all: counter(packets),
+        /// Bytes of repairs and parities sent; of one to the whole region, with the copies that it takes
+        /// (R-REACH-4).
+        repair_bytes: counter(bytes),
         /// Parities sent as cacher, each to the whole region.
         parities_sent: counter(packets),
         /// Parities of its own packets that a node sent unasked, each to the whole region (R-NAK-17).

@@ -220,6 +220,18 @@ fn the_repair_budget_grows_with_what_is_sent() {
     assert!(repairs > 250, "{repairs}");
     cluster.settle(Duration::from_secs(10));
     check_all(&cluster, 20, 4000, 1000);
+    // All repairs are of whole packets, of a message or more each.
+    let repairs = cluster.total(|stats| {
+        stats.repairs_cacher_sent
+            + stats.repairs_pull_sent
+            + stats.repairs_push_sent
+            + stats.repairs_sender_sent
+    });
+    let bytes = cluster.total(|stats| stats.repair_bytes);
+    assert!(
+        (repairs * 1000..=repairs * 1472).contains(&bytes),
+        "{bytes} bytes of {repairs} repairs"
+    );
 }
 
 /// With 8 members and R = 3 there are 2 partitions and blocks of 16 packets.

@@ -98,7 +98,7 @@ pub use handle::observer::{Observer, ObserverBuilder};
 pub use handle::options::GroupOptions;
 pub use handle::publisher::Publisher;
 pub use handle::reservation::Reservation;
-pub use handle::service::{SERVICE_PORT, Service, ServiceBuilder};
+pub use handle::service::{SERVICE_PORT, Service, ServiceBuilder, measure_plan_costs};
 pub use handle::subscription::{Messages, MessagesError, Subscription, Upcalls};
 pub use handoff::feed::{Feed, Pull};
 pub use handoff::message::{Message, MessageRef, Overflow};
@@ -128,8 +128,8 @@ pub use qsm_exporter::{Pusher, PusherError};
 pub use qsm_metrics as metrics;
 
 pub use qsm_gms::{
-    DISCOVERY_V4, DISCOVERY_V6, GroupPace, HintError, HintList, ServiceEvent, ServiceHints,
-    ServiceStats,
+    Costs as PlanCosts, DISCOVERY_V4, DISCOVERY_V6, GroupPace, HintError, HintList, ServiceEvent,
+    ServiceHints, ServiceStats,
 };
 pub use qsm_identity::{Pattern, PatternError};
 pub use qsm_net::{

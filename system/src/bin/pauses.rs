@@ -12,8 +12,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use qsm_system::cluster::program;
+use qsm_system::steal::undisturbed;
 use qsm_system::transport::Transport;
-use qsm_system::trial::{Fault, Load, Outcome, Role, Trial};
+use qsm_system::trial::{Fault, Load, Outcome, Role, Trial, median};
 
 /// Bytes that a node keeps for receivers that are away (`Builder::retention_bytes`).
 const RETENTION: f64 = 64.0 * 1024.0 * 1024.0;
@@ -25,10 +27,6 @@ const DEAF_GAP_MAX: Duration = Duration::from_millis(150);
 const P99_RATIO_MAX: f64 = 1.2;
 /// Least ratio of rates from 3 s after the beginning of a fault.
 const RATE_RATIO_MIN: f64 = 0.95;
-/// Largest part of the CPU time that the machine's host may take.
-const STEAL_MAX: f64 = 0.05;
-/// Trials that are made for one that counts.
-const TRIES: usize = 4;
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -170,27 +168,14 @@ impl Row {
 
     /// Makes a trial that counts, if one can be had.
     fn run(&mut self, program: &Path) {
-        for _ in 0..TRIES {
-            let before = CpuTime::read();
-            let outcome = self.trial.run(program);
-            let stolen = CpuTime::read().stolen_since(before);
-            match outcome {
-                Err(error) => return self.failures.push(error.to_string()),
-                Ok(outcome) if stolen <= STEAL_MAX => return self.outcomes.push(outcome),
-                Ok(_) => eprintln!(
-                    "not counted: {:.0} % of the CPU time stolen",
-                    stolen * 100.0
-                ),
-            }
+        match undisturbed(|| self.trial.run(program)) {
+            Ok(outcome) => self.outcomes.push(outcome),
+            Err(error) => self.failures.push(error.to_string()),
         }
-        self.failures
-            .push("the host of this machine is busy".into());
     }
 
     fn median<T: PartialOrd + Copy>(&self, value: impl Fn(&Outcome) -> T) -> Option<T> {
-        let mut values: Vec<T> = self.outcomes.iter().map(value).collect();
-        values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
-        values.get(values.len() / 2).copied()
+        median(self.outcomes.iter().map(value))
     }
 
     fn seconds(&self) -> f64 {
@@ -312,34 +297,4 @@ fn table(arguments: &Arguments, rows: &[Row]) -> String {
 fn append(page: &Path, table: &str) -> std::io::Result<()> {
     let before = fs::read_to_string(page).unwrap_or_default();
     fs::write(page, format!("{before}\n{table}"))
-}
-
-/// CPU time of the whole machine since it was started, ticks.
-#[derive(Debug, Clone, Copy)]
-struct CpuTime {
-    all: f64,
-    stolen: f64,
-}
-
-impl CpuTime {
-    fn read() -> Self {
-        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let fields = text.lines().next().unwrap_or_default().split_whitespace();
-        // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in user.
-        let ticks: Vec<f64> = fields.skip(1).take(8).flat_map(str::parse).collect();
-        Self {
-            all: ticks.iter().sum(),
-            stolen: ticks.get(7).copied().unwrap_or(0.0),
-        }
-    }
-
-    fn stolen_since(self, before: Self) -> f64 {
-        (self.stolen - before.stolen) / (self.all - before.all).max(1.0)
-    }
-}
-
-/// The helper program beside this one.
-fn program() -> PathBuf {
-    let own = std::env::current_exe().unwrap_or_default();
-    own.with_file_name("system-node")
 }

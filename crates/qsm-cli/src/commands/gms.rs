@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use qsm::{Family, RecvError, Service, ServiceEvent};
+use qsm::{Family, PlanCosts, RecvError, Service, ServiceEvent};
 use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::log::Note;
 use qsm_console::loopback;
-use qsm_console::options::{NetworkOptions, Place, StatsOptions};
+use qsm_console::options::{CostOptions, CostSource, NetworkOptions, Place, StatsOptions};
 use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 use serde_json::{Value, json};
@@ -33,6 +33,7 @@ const LOOK: Duration = Duration::from_millis(100);
     "qsm gms --listen 0.0.0.0:0 --json             any port, which the first line names"
     "qsm gms --listen [fe80::1%eth0]:4481          a cluster of IPv6"
     "qsm gms --hints hints.txt                     which nodes share a region, and which do not"
+    "qsm gms --cost-send 4.2 --cost-receive 1.1     what plans weigh, instead of measuring it"
     "qsm gms --identity plant/service.key          nobody without a token of `qsm init plant`"
 ))]
 pub(crate) struct GmsArgs {
@@ -46,6 +47,9 @@ pub(crate) struct GmsArgs {
     /// Write events as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
+    /// Costs that plans weigh; what is not given is measured.
+    #[command(flatten)]
+    pub(crate) costs: CostOptions,
     /// Counters to be said at the end.
     #[command(flatten)]
     pub(crate) stats: StatsOptions,
@@ -184,10 +188,24 @@ fn start(args: &GmsArgs) -> Result<Service, Failure> {
     if let Some(packets) = network.plan_common {
         builder = builder.plan_common(packets.0);
     }
+    builder = builder.plan_costs(costs(args));
     if let Some(list) = args.revoked.clone().or_else(|| network.revocations()) {
         builder = builder.revocations(list);
     }
     Ok(builder.hints(network.read_hints()?).start()?)
+}
+
+/// Costs that plans weigh, measured where there are plans. Says what they are.
+fn costs(args: &GmsArgs) -> PlanCosts {
+    let plans = args.network.plan_every.is_none_or(|every| !every.is_zero());
+    let known = args.costs.costs(plans);
+    let line = format!("for plans, {known}");
+    match known.source {
+        CostSource::Failed(_) => Note::warn("costs", &line).say(),
+        CostSource::Typical if known.costs == PlanCosts::default() => {}
+        _ => Note::info("costs", &line).say(),
+    }
+    known.costs
 }
 
 /// Warns where only this host reaches the service, and nobody asked for that.

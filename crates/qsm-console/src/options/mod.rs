@@ -2,6 +2,7 @@
 
 mod address;
 mod attach;
+mod costs;
 mod help;
 mod network;
 mod node;
@@ -13,6 +14,7 @@ mod threads;
 
 pub use address::Place;
 pub use attach::AttachOptions;
+pub use costs::{CostOptions, CostSource, KnownCosts};
 pub use network::{Multicast, NetworkOptions, multicast};
 pub use node::NodeOptions;
 pub use quantity::{Threshold, loss_ppm, seconds, size};

@@ -33,6 +33,8 @@ pub(crate) struct PlanKnowledge<'a> {
     pub(crate) told: &'a dyn Fn(GroupId) -> Option<u32>,
     /// The rate that plans count with while they have not.
     pub(crate) prior: u32,
+    /// CPU time of packets and copies.
+    pub(crate) costs: Costs,
 }
 
 /// A region of the group.
@@ -109,7 +111,7 @@ impl Registry {
             receivers: group.receivers.count(),
             publishers: number(group.publishers.len()),
             packets,
-            cost_ns: parts.iter().map(Part::cost_ns).sum(),
+            cost_ns: parts.iter().map(|part| part.cost_ns(knowledge.costs)).sum(),
             rate: (knowledge.told)(id),
             limits: knowledge.limits,
             pin: group
@@ -234,7 +236,7 @@ impl Registry {
         knowledge: &PlanKnowledge<'_>,
         budget: &mut Budget,
     ) -> Vec<GroupWay> {
-        let costs = Costs::default();
+        let costs = knowledge.costs;
         let receivers = group.receivers.count();
         let mut ways = vec![GroupWay::Copies {
             packets: receivers,
@@ -251,7 +253,7 @@ impl Registry {
         let cost_ns = costs.channel(1, 1) * u64::from(packets);
         ways.insert(0, GroupWay::Exact { packets, cost_ns });
         ways.extend(self.common_way(group, parts, &classes, knowledge, budget));
-        ways.extend(self.merged_way(&classes, budget));
+        ways.extend(self.merged_way(&classes, costs, budget));
         ways
     }
 
@@ -335,7 +337,7 @@ impl Registry {
         }
         Some(GroupWay::Common {
             packets,
-            cost_ns: Costs::default().channel(1, 1) * u64::from(packets),
+            cost_ns: knowledge.costs.channel(1, 1) * u64::from(packets),
             groups: number(groups.len()),
             saved,
             spent,
@@ -373,7 +375,12 @@ impl Registry {
 
     /// One region in each zone for all receivers that hints let join, with all that several nodes
     /// receive.
-    fn merged_way(&self, classes: &[Class<'_>], budget: &mut Budget) -> Option<GroupWay> {
+    fn merged_way(
+        &self,
+        classes: &[Class<'_>],
+        costs: Costs,
+        budget: &mut Budget,
+    ) -> Option<GroupWay> {
         let (bound, free): (Vec<&Class<'_>>, Vec<&Class<'_>>) =
             classes.iter().partition(|class| class.is_bound());
         let mut zones: BTreeMap<Zone, Vec<&Class<'_>>> = BTreeMap::new();
@@ -405,7 +412,7 @@ impl Registry {
         let packets = number(zones.len() + bound.len());
         Some(GroupWay::Merged {
             packets,
-            cost_ns: Costs::default().channel(1, 1) * u64::from(packets),
+            cost_ns: costs.channel(1, 1) * u64::from(packets),
             unwanted_ppm: sum.unwanted_ppm(),
         })
     }
@@ -413,8 +420,7 @@ impl Registry {
 
 impl Part<'_> {
     /// CPU time of a message to the group here.
-    fn cost_ns(&self) -> u64 {
-        let costs = Costs::default();
+    fn cost_ns(&self, costs: Costs) -> u64 {
         match self.region.private {
             true => costs.copies(1),
             false => costs.channel(self.region.active as u64, self.receivers.into()),

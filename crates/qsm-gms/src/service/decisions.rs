@@ -49,6 +49,7 @@ impl Service {
             }),
             told: &|group| self.traffic.of(&self.registry, group),
             prior: RATE_PRIOR,
+            costs: self.config.plan_costs,
         };
         let decision = self.registry.decision(name, &knowledge);
         let mut answer = GroupAnswer { decision };

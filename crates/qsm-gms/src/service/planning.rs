@@ -24,6 +24,7 @@ use qsm_wire::{GroupId, NodeId, RegionId};
 
 use super::classes::{ClassId, Classes};
 use super::traffic::Traffic;
+use crate::ServiceConfig;
 use crate::plan::Zone;
 use crate::registry::{Advice, ClusterId, CommonSet, PlannedRegion, Registry};
 
@@ -96,8 +97,7 @@ enum Stage {
 
 /// Settings of a plan in which so many deliveries of a million may be unwanted; at 0 they cost more
 /// than anything else.
-fn settings(unwanted_ppm: u32) -> Settings {
-    let mut costs = Costs::default();
+fn settings(mut costs: Costs, unwanted_ppm: u32) -> Settings {
     if unwanted_ppm == 0 {
         costs.unwanted = 1_000_000_000;
     }
@@ -113,21 +113,16 @@ fn settings(unwanted_ppm: u32) -> Settings {
 }
 
 impl Planning {
-    /// Plans that often, or never, with so many unwanted deliveries of a million, and with common
-    /// regions that save so many packets in a second.
-    pub(super) fn new(
-        interval: Duration,
-        unwanted_ppm: u32,
-        common: Option<u32>,
-        mut random: Random,
-    ) -> Self {
-        let settings = settings(unwanted_ppm);
+    /// Plans as often as the configuration says, or never.
+    pub(super) fn new(config: &ServiceConfig, mut random: Random) -> Self {
+        let (interval, unwanted_ppm) = (config.plan_interval, config.plan_unwanted_ppm);
+        let settings = settings(config.plan_costs, unwanted_ppm);
         let planner = (!interval.is_zero())
             .then(|| Planner::new(settings, Hints::default(), &mut random).ok());
         Self {
             interval,
             unwanted_ppm,
-            common,
+            common: config.plan_common,
             planner: planner.flatten(),
             known: BTreeMap::new(),
             stage: Stage::Resting,

@@ -89,6 +89,7 @@ impl RepairSender<'_> {
         if let Some(gate) = self.gate.as_deref_mut() {
             gate.note_sent(self.now, bytes);
         }
+        self.stats.repair_bytes += bytes;
         true
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crossbeam_queue::SegQueue;
 use qsm_admin::{AdminSocket, Answer, Question, RepairLimitState, ServiceState};
-use qsm_gms::{ServiceConfig, ServiceEvent, ServiceHints, ServiceStats};
+use qsm_gms::{Costs, ServiceConfig, ServiceEvent, ServiceHints, ServiceStats};
 use qsm_metrics::Object;
 use qsm_metrics::prometheus::Page;
 use qsm_net::{Affinity, Family, IoReport, PortCounters, Ports, Waker};
@@ -146,6 +146,7 @@ pub(crate) struct ServiceSettings {
     pub(crate) plan_every: Option<Duration>,
     pub(crate) plan_unwanted_ppm: u32,
     pub(crate) plan_common: Option<u32>,
+    pub(crate) plan_costs: Costs,
     pub(crate) hints: ServiceHints,
     pub(crate) repair_limit: RepairLimit,
     /// Operators of this host may ask it.
@@ -182,6 +183,7 @@ impl ServiceSettings {
             plan_every: None,
             plan_unwanted_ppm: 0,
             plan_common: Some(qsm_gms::PLAN_COMMON),
+            plan_costs: Costs::default(),
             hints: ServiceHints::default(),
             repair_limit: RepairLimit::default(),
             admin: true,
@@ -219,6 +221,7 @@ fn configure(settings: &ServiceSettings, port: &Ports, discovery: SocketAddr) ->
         rights_needed: settings.network.identity.is_some(),
         plan_unwanted_ppm: settings.plan_unwanted_ppm,
         plan_common: settings.plan_common,
+        plan_costs: settings.plan_costs,
         hints: settings.hints.clone(),
         repair_limit: settings.repair_limit,
         ..ServiceConfig::new(NodeId(random()), port.local_addr())

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
+use qsm_console::options::CostOptions;
 use qsm_console::output;
 use qsm_plan::layouts::Layout;
 use qsm_plan::{Hints, Planner, Settings};
@@ -31,10 +32,12 @@ use self::file::Subscriptions;
     "qsm plan subscriptions.txt                      regions, channels, what a message costs"
     "qsm plan subscriptions.txt --why prices/eur     one group: its path, and the alternatives"
     "qsm plan subscriptions.txt --hints hints.txt    pins, nodes together or apart, domains"
+    "qsm plan subscriptions.txt --calibrate          weighed as this machine's packets cost"
     "qsm plan subscriptions.txt --svg plan.svg       a picture"
     "qsm plan --layout private-groups:40             a layout without a file"
     "qsm plan --layout planted:10000,100000,extras=5 --check    judged by time, memory and quality"
 ))]
+#[expect(clippy::struct_excessive_bools, reason = "options of a command line")]
 pub(crate) struct PlanArgs {
     /// Subscriptions: a line `node: group group …` for each node; a line `group rate` gives a
     /// group's messages per second (1 otherwise); `#` begins a comment
@@ -56,6 +59,13 @@ pub(crate) struct PlanArgs {
     /// Send no copies: whoever is in a region receives all that is sent to it
     #[arg(long)]
     no_residue: bool,
+    /// Measure in some milliseconds what packets cost on this machine, instead of weighing as on a typical
+    /// server
+    #[arg(long)]
+    calibrate: bool,
+    /// Costs that are weighed.
+    #[command(flatten)]
+    costs: CostOptions,
     /// The plan as JSON
     #[arg(long)]
     json: bool,
@@ -92,7 +102,9 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
             .map_err(|error| unusable(file, &error.to_string()))?,
         None => Hints::default(),
     };
+    let costs = args.costs.costs(args.calibrate);
     let settings = Settings {
+        costs: costs.costs,
         addresses: args.addresses,
         residue: !args.no_residue,
         ..Settings::default()
@@ -119,8 +131,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), Failure> {
     }
     match (&args.why, args.json) {
         (Some(group), _) => output::write(why::explain(&planner, &plan, &names, group)?),
-        (None, true) => show::write_json(&plan, &names),
-        (None, false) => output::write(show::summary(&plan, &names, args.addresses)),
+        (None, true) => show::write_json(&plan, &names, &costs),
+        (None, false) => output::write(show::summary(&plan, &names, &costs, args.addresses)),
     }
 }
 

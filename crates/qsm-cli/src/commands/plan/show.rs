@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use qsm_console::failure::Failure;
+use qsm_console::options::KnownCosts;
 use qsm_console::output;
 use qsm_console::table::{Align, Table, printable};
 use qsm_plan::{Path, Plan};
@@ -37,12 +38,18 @@ fn ratio(part: u128, whole: u128) -> f64 {
 }
 
 /// Sums of a plan, its regions and its channels.
-pub(super) fn summary(plan: &Plan, names: &PlanNames, addresses: usize) -> String {
+pub(super) fn summary(
+    plan: &Plan,
+    names: &PlanNames,
+    costs: &KnownCosts,
+    addresses: usize,
+) -> String {
     let totals = &plan.totals;
     let mut text = format!(
         "{} nodes, {} groups: {} sets of groups are {} regions, with {} of {addresses} addresses\n\
          a message takes {:.2} packets and {:.2} copies on average, {} at most; {:.2} % of deliveries \
-         are unwanted\n{} pairs of a node and a group are served by copies; {:.3} CPU-seconds a second\n",
+         are unwanted\n{} pairs of a node and a group are served by copies; {:.3} CPU-seconds a second\n\
+         weighed so: {costs}\n",
         totals.nodes,
         totals.groups,
         totals.classes,
@@ -145,11 +152,15 @@ fn more(mut table: String, all: usize, what: &str) -> String {
 ///
 /// # Errors
 /// As [`write`].
-pub(super) fn write_json(plan: &Plan, names: &PlanNames) -> Result<(), Failure> {
-    output::write(format!("{}\n", to_json(plan, names)))
+pub(super) fn write_json(
+    plan: &Plan,
+    names: &PlanNames,
+    costs: &KnownCosts,
+) -> Result<(), Failure> {
+    output::write(format!("{}\n", to_json(plan, names, costs)))
 }
 
-fn to_json(plan: &Plan, names: &PlanNames) -> Value {
+fn to_json(plan: &Plan, names: &PlanNames, known: &KnownCosts) -> Value {
     let node = |node: &qsm_wire::NodeId| names.node(*node).to_owned();
     let regions = plan.regions.iter().map(|(id, region)| {
         json!({
@@ -188,7 +199,14 @@ fn to_json(plan: &Plan, names: &PlanNames) -> Value {
         })
     });
     let totals = &plan.totals;
+    let costs = &known.costs;
     json!({
+        "costs": {
+            "packet_ns": costs.packet,
+            "unwanted_ns": costs.unwanted,
+            "copy_ns": costs.copy,
+            "source": known.source.to_string(),
+        },
         "nodes": totals.nodes,
         "classes": totals.classes,
         "packets_per_message": ratio(totals.packets, totals.messages),

@@ -1,5 +1,6 @@
 //! Accounts of groups (R-MEM-18), held against layouts that can be reckoned by hand.
 
+use qsm_plan::Costs;
 use qsm_wire::membership::{GroupDecision, GroupWay, RegionKind};
 
 use super::*;
@@ -11,6 +12,7 @@ fn decision(registry: &Registry, name: &str) -> GroupDecision {
         limits: None,
         told: &|group| (group == GroupId(0)).then_some(7000),
         prior: 1000,
+        costs: Costs::default(),
     };
     registry.decision(name, &knowledge).unwrap()
 }
