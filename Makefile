@@ -23,7 +23,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -190,6 +190,19 @@ pauses: deps ## the cost of pauses and cut-offs to the others and to the victim,
 	$(CARGO) test $(LOCKED) -p qsm-system --test heavy_loss --test slowness --test reach --test transports \
 	  -- --ignored --nocapture || failed=1; \
 	exit $$failed
+
+# E.g. FLOW="--trials paces --paces slowest", FLOW="--json".
+FLOW ?=
+# Length of the overload of `make soak-flow`, seconds.
+FLOW_SECONDS ?= 600
+
+flow: deps ## receivers that cannot follow and senders with too much to send, between hosts, judged; as root, six minutes on a quiet machine
+	$(CARGO) build $(LOCKED) --release -p qsm-system
+	$(TARGET_DIR)/release/flow $(FLOW)
+
+soak-flow: deps ## ten minutes of overload at twice the capacity (FLOW_SECONDS), judged; as root
+	$(CARGO) build $(LOCKED) --release -p qsm-system
+	$(TARGET_DIR)/release/flow --trials overload --seconds $(FLOW_SECONDS)
 
 paths: deps ## multicast that stops to pass in mid-stream, towards one receiver of 100,000 groups and towards all, judged; as root, ten minutes on a quiet machine
 	$(CARGO) build $(LOCKED) --release -p qsm-system

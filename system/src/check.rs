@@ -5,7 +5,13 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use qsm::{Delivery, Origin};
+use qsm::{Delivery, MessageRef, Origin};
+
+/// Bytes of a stamped message before its content: when it was published.
+const TIME_BYTES: usize = 8;
+/// Bytes of its content that follow from group and number, and are looked at. More would cost as much as what is
+/// measured.
+const CONTENT_MAX: usize = 512;
 
 /// What has been delivered so far. The upcall alone writes.
 #[derive(Debug, Default)]
@@ -47,10 +53,55 @@ pub(crate) fn content(group: &str, number: u64, bytes: usize, out: &mut Vec<u8>)
 }
 
 /// The number in a content, if the rest is what group and number demand. `wanted` is room to write that in.
-pub(crate) fn number_in(group: &str, bytes: &[u8], wanted: &mut Vec<u8>) -> Option<u64> {
+fn number_in(group: &str, bytes: &[u8], wanted: &mut Vec<u8>) -> Option<u64> {
     let number = u64::from_le_bytes(*bytes.first_chunk()?);
     content(group, number, bytes.len(), wanted);
     (wanted == bytes).then_some(number)
+}
+
+/// The beginning of a message whose way is measured; bytes that follow from its group and number come after it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stamp {
+    /// When it was published, nanoseconds.
+    pub(crate) at: u64,
+    /// Number among the messages of a publisher, from 1 on.
+    pub(crate) number: u64,
+}
+
+impl Stamp {
+    /// Bytes of the shortest message that has one.
+    pub(crate) const BYTES: usize = 16;
+
+    /// Writes it, and the content, into a message of a group. `room` is room to make that in.
+    pub(crate) fn write(self, group: &str, message: &mut [u8], room: &mut Vec<u8>) {
+        let (time, rest) = message.split_at_mut(TIME_BYTES);
+        let length = rest.len().min(CONTENT_MAX);
+        time.copy_from_slice(&self.at.to_le_bytes());
+        content(group, self.number, length, room);
+        rest[..length].copy_from_slice(room);
+    }
+
+    /// The stamp of a message, if the content is what group and number demand. `room` is room to write that in.
+    pub(crate) fn read(message: &MessageRef<'_>, room: &mut Vec<u8>) -> Option<Self> {
+        let (time, rest) = message.bytes.split_first_chunk()?;
+        let content = &rest[..rest.len().min(CONTENT_MAX)];
+        Some(Self {
+            at: u64::from_le_bytes(*time),
+            number: number_in(message.group, content, room)?,
+        })
+    }
+}
+
+/// Ends the process, since a message is not what it has to be.
+pub(crate) fn refuse(message: &MessageRef<'_>) -> ! {
+    let MessageRef {
+        group,
+        sender,
+        number,
+        ..
+    } = message;
+    eprintln!("wrong message: group {group} sender {sender} number {number}");
+    std::process::exit(3)
 }
 
 /// An upcall that checks every message and counts it.
@@ -67,11 +118,8 @@ pub(crate) fn checker(checked: Arc<Checked>) -> impl FnMut(Delivery<'_>) + Send 
         let before = last.insert((group, delivery.sender), delivery.number);
         let follows = before.is_none_or(|before| delivery.number == before + 1);
         let Some(number) = number.filter(|_| follows) else {
-            eprintln!(
-                "wrong message: group {} sender {} number {} after {before:?}",
-                delivery.group, delivery.sender, delivery.number
-            );
-            std::process::exit(3);
+            eprintln!("a message after {before:?}:");
+            refuse(&delivery)
         };
         let mut streams = checked
             .streams

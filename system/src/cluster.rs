@@ -54,8 +54,15 @@ pub struct Plan {
     pub own_service: bool,
     /// Options of the service, or of all nodes where it is embedded.
     pub service_options: Vec<String>,
+    /// Options of all receivers.
+    pub receiver_options: Vec<String>,
     /// Options of the last receiver.
     pub last_options: Vec<String>,
+    /// Options of the nodes that publish and receive nothing.
+    pub publisher_options: Vec<String>,
+    /// The ways in which receivers read, as `watch` of `system-node` takes them; by upcalls where
+    /// nothing is said.
+    pub ways: Vec<String>,
     /// The transport between all of them.
     pub transport: Transport,
 }
@@ -72,7 +79,10 @@ impl Plan {
             groups: 1,
             own_service: true,
             service_options: Vec::new(),
+            receiver_options: Vec::new(),
             last_options: Vec::new(),
+            publisher_options: Vec::new(),
+            ways: Vec::new(),
             transport: Transport::default(),
         }
     }
@@ -97,6 +107,25 @@ pub struct Total {
     pub ranges: Vec<String>,
 }
 
+/// A check of every message that a thread has read, of one sender in one life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Readings {
+    /// Messages that came.
+    pub came: u64,
+    /// Messages told to be lost.
+    pub lost: u64,
+    /// Numbers that came or were lost more than once.
+    pub twice: u64,
+    /// Messages that are not those that their number demands.
+    pub wrong: u64,
+    /// Messages that came after a later one; where the newest of each key is read, of their key.
+    pub backward: u64,
+    /// Keys of which there was a message, where the newest of each is read.
+    pub keys: u64,
+    /// The oldest of their newest messages.
+    pub oldest: u64,
+}
+
 /// One phase of one sender, at one receiver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Phase {
@@ -108,6 +137,18 @@ pub struct Phase {
     pub p50: Duration,
     /// 99th percentile of that.
     pub p99: Duration,
+}
+
+impl Phase {
+    /// The worst of both in each respect.
+    fn worse(self, other: Self) -> Self {
+        Self {
+            messages: self.messages.min(other.messages),
+            gap: self.gap.max(other.gap),
+            p50: self.p50.max(other.p50),
+            p99: self.p99.max(other.p99),
+        }
+    }
 }
 
 /// Running processes. Dropping it ends them, and removes their hosts.
@@ -186,7 +227,9 @@ impl Cluster {
             let early = embedding.take_if(|_| index == last);
             let mut member = early.map_or_else(|| self.start_node(index), Ok)?;
             if index <= last {
-                let line = format!("watch {GROUP} {}", self.plan.groups);
+                let groups = self.plan.groups;
+                let way = self.plan.ways.get(index).map_or("", String::as_str);
+                let line = format!("watch {GROUP} {groups} {way}");
                 member.user().ask(&line, "watching")?;
             }
             self.members.push(member);
@@ -196,6 +239,12 @@ impl Cluster {
 
     fn start_node(&self, index: usize) -> Result<Member, Failure> {
         let mut command = self.command(self.hosts[index]);
+        // Nodes that lose packets do not lose the same ones.
+        command.args(["--seed", &(index + 1).to_string()]);
+        command.args(match index < self.plan.receivers {
+            true => &self.plan.receiver_options,
+            false => &self.plan.publisher_options,
+        });
         if index + 1 == self.plan.receivers {
             command.args(&self.plan.last_options);
             command.args((!self.plan.own_service).then_some("--embed"));
@@ -314,13 +363,28 @@ impl Cluster {
         };
         let actor = actor.ok_or("there is no such process")?;
         let report = actor.ask("report", "report")?;
-        let pairs = report.split(' ').filter_map(|pair| pair.split_once('='));
-        let known: BTreeMap<&str, &str> = pairs.collect();
         let mut values = [0; N];
-        for (value, name) in values.iter_mut().zip(names) {
-            *value = known.get(name).ok_or("there is no such counter")?.parse()?;
+        for (found, name) in values.iter_mut().zip(names) {
+            *found = value(&report, name)?;
         }
         Ok(values)
+    }
+
+    /// A check's result at a receiver whose thread reads, when it is done with so many messages.
+    ///
+    /// # Errors
+    /// It is not done with them in time, or no thread reads there.
+    pub fn readings(&mut self, node: usize, count: u64) -> Result<Readings, Failure> {
+        let line = self.ask(node, &format!("readings {count}"), "readings")?;
+        Ok(Readings {
+            came: value(&line, "came")?,
+            lost: value(&line, "lost")?,
+            twice: value(&line, "twice")?,
+            wrong: value(&line, "wrong")?,
+            backward: value(&line, "backward")?,
+            keys: value(&line, "keys")?,
+            oldest: value(&line, "oldest")?,
+        })
     }
 
     /// Messages that a node has published since it began to.
@@ -419,15 +483,32 @@ impl Cluster {
         Ok(())
     }
 
-    /// Changes the rate of all senders, messages a second.
+    /// Lets all senders publish so many messages a second each from now on; with 0 as fast as they can.
     ///
     /// # Errors
-    /// A node fails, or publishes nothing.
+    /// A node fails, or does not publish.
     pub fn set_rate(&mut self, rate: u64) -> Result<(), Failure> {
         for node in self.senders() {
             self.ask(node, &format!("rate {rate}"), "paced")?;
         }
         Ok(())
+    }
+
+    /// Messages that all senders have published since they began to.
+    ///
+    /// # Errors
+    /// A node fails.
+    pub fn published_by_all(&mut self) -> Result<u64, Failure> {
+        let senders = self.senders();
+        senders.map(|node| self.published(node)).sum()
+    }
+
+    /// Messages that have come, or are told to be lost, at a receiver.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn known(&mut self, node: usize) -> Result<u64, Failure> {
+        Ok(self.ask(node, "now", "now")?.parse()?)
     }
 
     /// The first group, of nodes with one core thread, as a node explains it: the answer of its local socket, which
@@ -467,6 +548,25 @@ impl Cluster {
     pub fn phase(&mut self, node: usize) -> Result<BTreeMap<u64, Phase>, Failure> {
         let line = self.ask(node, "phase", "phase")?;
         line.split_whitespace().map(read_phase).collect()
+    }
+
+    /// Begins a new phase at these receivers; returns the worst of the former ones, but those of these
+    /// senders.
+    ///
+    /// # Errors
+    /// One fails.
+    pub fn worst_phase(
+        &mut self,
+        nodes: impl Iterator<Item = usize>,
+        but: &[u64],
+    ) -> Result<Phase, Failure> {
+        let mut phases = Vec::new();
+        for node in nodes {
+            let theirs = self.phase(node)?.into_iter();
+            phases.extend(theirs.filter(|(id, _)| !but.contains(id)));
+        }
+        let worst = phases.into_iter().map(|(_, phase)| phase);
+        Ok(worst.reduce(Phase::worse).unwrap_or_default())
     }
 
     /// All that has come at a receiver, for every life of a sender.
@@ -593,6 +693,14 @@ pub struct SenderTotal {
 fn numbers(text: &str) -> Result<Vec<u64>, Failure> {
     let words = text.split(',').filter(|word| !word.contains('-'));
     Ok(words.map(str::parse).collect::<Result<_, _>>()?)
+}
+
+/// The value of a name in a line of `NAME=VALUE`.
+fn value(line: &str, name: &str) -> Result<u64, Failure> {
+    let mut pairs = line.split(' ').filter_map(|pair| pair.split_once('='));
+    let value = pairs.find(|pair| pair.0 == name).map(|pair| pair.1);
+    let value = value.ok_or_else(|| format!("there is no {name} in: {line}"))?;
+    Ok(value.parse()?)
 }
 
 fn entry(word: &str) -> Result<(u64, &str), Failure> {

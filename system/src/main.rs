@@ -6,18 +6,20 @@
 //! | `publish FILE` | `publishing` when they are entered as publisher |
 //! | `members` | `members` when each of these groups has the other receivers that the file says |
 //! | `send COUNT BYTES` | `sent` when so many messages are accepted, over the groups in turn |
-//! | `pace COUNT BYTES RATE` | the same, at so many messages a second |
+//! | `pace COUNT BYTES RATE` | the same, at so many messages a second; 0: as many as it can |
 //! | `flush` | `flushed MILLISECONDS` when all of them are stable everywhere |
 //! | `await COUNT` | `got COUNT` when so many messages have been delivered |
 //! | `settle` | `settled COUNT` when nothing has been delivered for half a second |
 //! | `address` | `address ADDRESS:PORT`: the multicast address of the cluster's first region |
 //! | `digest` | `digest NUMBER`: of everything delivered, order within groups included |
 //! | `report` | `report NAME=VALUE ...`, of the service too |
-//! | `watch GROUP GROUPS` | `watching` when so many groups, or as many of each core thread, are joined; their messages are written down |
+//! | `watch GROUP GROUPS [WAY]` | `watching` when so many groups, or as many of each core thread, are joined; their messages are written down. WAY: `paced RATE` (by upcalls, so many messages a second at most); or each read by a thread, and checked: `ordered`, `arrival`, `within MILLISECONDS`, `newest KEYS`, `hold MESSAGES` |
+//! | `read RATE` | `reading`: such threads read so many messages a second at most from now on; 0: no limit |
+//! | `readings COUNT` | `readings NAME=VALUE ...` of the first such thread when it is done with so many messages |
 //! | `pulse GROUP GROUPS MEMBERS BYTES RATE` | `pulsing` when these have so many other receivers; publishes to them in turn until `stop` |
-//! | `rate RATE` | `paced` when messages are published at this rate from now on |
 //! | `stop` | `stopped COUNT`: so many messages were published |
 //! | `known COUNT` | `known COUNT` when at least so many have come, or are told to be lost |
+//! | `rate RATE` | `paced`: publishes so many messages a second from now on; 0: as many as it can |
 //! | `published` | `published COUNT`: so many messages since `pulse` |
 //! | `now` | `now COUNT`: so many have come, or are told to be lost |
 //! | `phase` | `phase SENDER=MESSAGES,GAP,P50,P99 ...` since the last time, microseconds |
@@ -31,7 +33,10 @@
 //! that which the number demands. A wrong one ends the process.
 
 mod check;
+mod pacer;
 mod pulse;
+mod reading;
+mod resent;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -42,12 +47,15 @@ use std::time::{Duration, Instant};
 
 use check::{Checked, checker, content};
 use clap::Parser;
+use pacer::Pacer;
 use pulse::{Pulse, Record};
 use qsm::metrics::{Metrics, rows};
 use qsm::{
-    ChannelOptions, Embedded, Event, Family, FaultConfig, NetworkOptions, Node, NodeRow, Publisher,
-    Service, Upcalls,
+    ChannelOptions, Embedded, Event, Family, FaultConfig, Limits, NetworkOptions, Node, NodeRow,
+    Pace, Publisher, RepairLimit, Service, ServiceHints, Upcalls,
 };
+use reading::{Reader, Way};
+use resent::Resent;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -114,6 +122,24 @@ struct Arguments {
     /// Bytes that the kernel keeps of what has arrived.
     #[arg(long)]
     receive_buffer: Option<usize>,
+    /// Bytes of packets that a node keeps for repair or order.
+    #[arg(long)]
+    receive_bytes: Option<usize>,
+    /// Messages that wait in a publisher's queue at most.
+    #[arg(long)]
+    queue_messages: Option<usize>,
+    /// Microseconds that datagrams may wait at a receiver all the time; 0: any time.
+    #[arg(long)]
+    queue_target_us: Option<u64>,
+    /// Count the bytes that a node sends again, and those beyond so many in 10 ms.
+    #[arg(long)]
+    count_resent: Option<u64>,
+    /// Hints of the service, as in a file.
+    #[arg(long, default_value = "")]
+    hints: String,
+    /// Bytes that each node may send again in a second, of the service; 0: no limit.
+    #[arg(long, default_value_t = 0)]
+    repair_limit: u64,
 }
 
 fn main() -> ExitCode {
@@ -143,6 +169,11 @@ fn serve(arguments: &Arguments) -> Result<(), Failure> {
         .channels(channels(arguments))
         .gone_after(Duration::from_secs_f64(arguments.gone_after))
         .slow_after(Duration::from_secs_f64(arguments.slow_after))
+        .hints(ServiceHints::parse(&arguments.hints)?)
+        .repair_limit(RepairLimit {
+            bytes_per_second: arguments.repair_limit,
+            share_ppm: 0,
+        })
         .start()?;
     println!("serving {}", service.address());
     let diary = Diary::default();
@@ -231,7 +262,24 @@ fn channels(arguments: &Arguments) -> ChannelOptions {
     ChannelOptions::new().source_specific(arguments.source_specific)
 }
 
-fn start(arguments: &Arguments) -> Result<Node, Failure> {
+fn limits(arguments: &Arguments) -> Limits {
+    let default = Limits::default();
+    Limits {
+        receive_bytes: arguments.receive_bytes.unwrap_or(default.receive_bytes),
+        ..default
+    }
+}
+
+fn pace(arguments: &Arguments) -> Pace {
+    let default = Pace::default();
+    let target = arguments.queue_target_us.map(Duration::from_micros);
+    Pace {
+        queue_target: target.unwrap_or(default.queue_target),
+        ..default
+    }
+}
+
+fn start(arguments: &Arguments, resent: &Arc<Resent>) -> Result<Node, Failure> {
     if let Some(path) = &arguments.attach {
         return Ok(Node::attach(path)?);
     }
@@ -241,7 +289,17 @@ fn start(arguments: &Arguments) -> Result<Node, Failure> {
         .slow_after(Duration::from_secs_f64(arguments.slow_after))
         .network(network(arguments))
         .channels(channels(arguments))
+        .limits(limits(arguments))
+        .pace(pace(arguments))
         .cores(arguments.cores);
+    let node = match arguments.queue_messages {
+        Some(messages) => node.queue_messages(messages),
+        None => node,
+    };
+    let node = match arguments.count_resent {
+        Some(_) => node.tap(resent.tap()),
+        None => node,
+    };
     let node = match arguments.service {
         Some(service) => node.service(service).embedded_service(Embedded::Never),
         None if arguments.embed => node.embedded_service(Embedded::Always),
@@ -253,7 +311,8 @@ fn start(arguments: &Arguments) -> Result<Node, Failure> {
 }
 
 fn act(arguments: &Arguments) -> Result<(), Failure> {
-    let node = start(arguments)?;
+    let resent = Arc::new(Resent::new(arguments.count_resent.unwrap_or(0)));
+    let node = start(arguments, &resent)?;
     let share = arguments.share.as_ref().map(|path| node.share(path));
     let share = share.transpose()?;
     let mut actor = Actor {
@@ -264,6 +323,8 @@ fn act(arguments: &Arguments) -> Result<(), Failure> {
         members: Vec::new(),
         sent: 0,
         record: Arc::new(Record::default()),
+        readers: Vec::new(),
+        resent,
         pulse: None,
         diary: Arc::new(Diary::default()),
     };
@@ -297,6 +358,8 @@ struct Actor {
     members: Vec<u32>,
     sent: u64,
     record: Arc<Record>,
+    readers: Vec<Reader>,
+    resent: Arc<Resent>,
     pulse: Option<Pulse>,
     diary: Arc<Diary>,
 }
@@ -338,7 +401,13 @@ impl Actor {
                 format!("got {}", number(1)?)
             }
             "settle" => self.settle(),
-            "watch" => self.watch(words[1], usize::try_from(number(2)?)?)?,
+            "watch" => self.watch(
+                words[1],
+                usize::try_from(number(2)?)?,
+                Way::parse(&words[3..])?,
+            )?,
+            "read" => self.set_reading_rate(number(1)?),
+            "readings" => self.await_readings(number(1)?)?,
             "pulse" => {
                 let groups = self.groups_of_cores(words[1], usize::try_from(number(2)?)?);
                 let publishers = self.publishers_with(groups.concat(), number(3)?)?;
@@ -404,13 +473,32 @@ impl Actor {
         cores.map(of).collect()
     }
 
-    fn watch(&mut self, name: &str, groups: usize) -> Result<String, Failure> {
+    fn watch(&mut self, name: &str, groups: usize, way: Way) -> Result<String, Failure> {
         for names in self.groups_of_cores(name, groups) {
-            let upcall = self.record.upcall();
-            self.upcalls
-                .push(self.node.groups(names).subscribe_with(upcall)?);
+            if let Way::Upcalls(rate) = way {
+                let upcall = self.record.upcall(rate);
+                self.upcalls
+                    .push(self.node.groups(names).subscribe_with(upcall)?);
+                continue;
+            }
+            for name in names {
+                let group = self.node.group(name);
+                let reader = Reader::start(&group, way, self.record.clone())?;
+                self.readers.push(reader);
+            }
         }
         Ok("watching".to_owned())
+    }
+
+    fn set_reading_rate(&self, rate: u64) -> String {
+        self.readers.iter().for_each(|reader| reader.set_rate(rate));
+        "reading".to_owned()
+    }
+
+    fn await_readings(&self, count: u64) -> Result<String, Failure> {
+        let reader = self.readers.first().ok_or("no thread reads")?;
+        wait_for(count, || reader.settled())?;
+        Ok(format!("readings{}", reader.line()))
     }
 
     fn publishers_with(
@@ -443,11 +531,13 @@ impl Actor {
     }
 
     fn pace(&mut self, count: u64, bytes: usize, rate: u64) -> Result<String, Failure> {
-        let start = Instant::now();
-        for sent in 0..count {
-            let due = start + Duration::from_micros(sent * 1_000_000 / rate.max(1));
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let mut pacer = Pacer::new();
+        for _ in 0..count {
+            while let Some(wait) = pacer.wait(rate) {
+                std::thread::sleep(wait);
+            }
             self.send(1, bytes)?;
+            pacer.pass();
         }
         Ok("sent".to_owned())
     }
@@ -467,7 +557,12 @@ impl Actor {
 
     fn report(&self) -> Result<String, Failure> {
         let snapshot = self.node.stats()?;
+        let resent = self.resent.sums();
         let mut line = String::from("report") + &values(&snapshot.protocol);
+        line += &format!(
+            " resent_most={} resent_bytes={} resent_over={}",
+            resent.most, resent.total, resent.over
+        );
         line += &format!(
             " by_multicast={} by_second={} incarnation={} delivered={} send_bytes={} receive_bytes={} repair_p50_us={} peers={}",
             snapshot.port.multicast.datagrams,

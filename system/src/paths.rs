@@ -301,20 +301,11 @@ impl PathTrial {
 
     /// Ends a part of a scene.
     fn noticed(&self, cluster: &mut Cluster) -> Result<Noticed, Failure> {
-        let mut noticed = Noticed::default();
-        for node in cluster.receivers() {
-            let worst = match node == self.affected() {
-                true => &mut noticed.own,
-                false => &mut noticed.others,
-            };
-            for phase in cluster.phase(node)?.into_values() {
-                worst.messages = worst.messages.max(phase.messages);
-                worst.gap = worst.gap.max(phase.gap);
-                worst.p50 = worst.p50.max(phase.p50);
-                worst.p99 = worst.p99.max(phase.p99);
-            }
-        }
-        Ok(noticed)
+        let own = self.affected();
+        Ok(Noticed {
+            own: cluster.worst_phase(own..=own, &[])?,
+            others: cluster.worst_phase(0..own, &[])?,
+        })
     }
 
     /// Looks at the counters for so long.
@@ -350,7 +341,7 @@ fn looks(cluster: &mut Cluster) -> Result<Vec<Look>, Failure> {
         let asked = Instant::now();
         let [repair_bytes, copies] =
             cluster.counters(Some(node), ["repair_bytes", "copies_sent"])?;
-        let messages = cluster.ask(node, "now", "now")?.parse()?;
+        let messages = cluster.known(node)?;
         Ok(Look {
             asked,
             answered: Instant::now(),

@@ -7,25 +7,17 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use qsm::{Delivery, MessageRef, Origin, Publisher};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::Failure;
-use crate::check::{content, number_in};
+use crate::check::{Stamp, refuse};
+use crate::pacer::{NAP, Pacer};
 
-/// Longest time that a publisher makes up for after it stood still.
-const BEHIND_MAX: Duration = Duration::from_millis(100);
-/// Shortest sleep between two messages.
-const NAP: Duration = Duration::from_micros(200);
 /// Longest sleep: a new rate, and the end, are seen then.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
-/// Bytes of a message before its content: when it was published.
-const TIME_BYTES: usize = 8;
-/// Bytes of a content that follow from group and number, and are looked at. More would cost as much as what is
-/// measured.
-const CONTENT_MAX: usize = 512;
 /// Latencies kept of one sender and phase.
 const SAMPLES_MAX: usize = 1 << 22;
 
@@ -47,7 +39,7 @@ pub(crate) struct Pulse {
 struct State {
     ends: AtomicBool,
     sent: AtomicU64,
-    /// Messages a second; 0: as many as possible.
+    /// Messages a second; 0: as many as it can.
     rate: AtomicU64,
 }
 
@@ -56,7 +48,7 @@ impl Pulse {
     /// can.
     pub(crate) fn start(publishers: Vec<Publisher>, bytes: usize, rate: u64) -> Self {
         let state = Arc::new(State {
-            rate: rate.into(),
+            rate: AtomicU64::new(rate),
             ..State::default()
         });
         let own = state.clone();
@@ -64,7 +56,7 @@ impl Pulse {
         Self { state, thread }
     }
 
-    /// Changes the rate.
+    /// Publishes so many messages a second from now on; with 0 as fast as it can.
     pub(crate) fn set_rate(&self, rate: u64) {
         self.state.rate.store(rate, Ordering::Release);
     }
@@ -84,85 +76,32 @@ impl Pulse {
 }
 
 fn publish(publishers: &[Publisher], bytes: usize, state: &State) -> Result<(), qsm::SendError> {
-    let mut message = vec![0x5a; bytes.max(2 * TIME_BYTES)];
-    let checked = message.len().min(TIME_BYTES + CONTENT_MAX) - TIME_BYTES;
-    let mut known = Vec::new();
-    let mut pace = Pace::new(state.rate.load(Ordering::Acquire));
     if publishers.is_empty() {
         return Ok(());
     }
-    let mut turns = (1..).flat_map(|number| publishers.iter().map(move |one| (one, number)));
+    let mut message = vec![0x5a; bytes.max(Stamp::BYTES)];
+    let mut room = Vec::new();
+    let mut pacer = Pacer::new();
+    // Each of them numbers its own messages.
+    let mut turns = (1..).flat_map(|number| publishers.iter().map(move |one| (number, one)));
     while !state.ends.load(Ordering::Acquire) {
-        if let Some(time) = pace.time_left(state.rate.load(Ordering::Acquire)) {
-            std::thread::sleep(time);
+        if let Some(wait) = pacer.wait(state.rate.load(Ordering::Acquire)) {
+            std::thread::sleep(wait.clamp(NAP, SLEEP_MAX));
             continue;
         }
-        let Some((publisher, number)) = turns.next() else {
-            return Ok(());
+        let Some((number, publisher)) = turns.next() else {
+            break;
         };
-        content(publisher.group(), number, checked, &mut known);
-        message[TIME_BYTES..][..checked].copy_from_slice(&known);
-        message[..TIME_BYTES].copy_from_slice(&clock().to_le_bytes());
+        let stamp = Stamp {
+            at: clock(),
+            number,
+        };
+        stamp.write(publisher.group(), &mut message, &mut room);
         publisher.send(&message)?;
         state.sent.fetch_add(1, Ordering::Release);
-        pace.sent += 1;
+        pacer.pass();
     }
     Ok(())
-}
-
-/// Time from which on so many messages have been sent at a rate.
-#[derive(Debug)]
-struct Pace {
-    start: Instant,
-    sent: u64,
-    rate: u64,
-}
-
-impl Pace {
-    fn new(rate: u64) -> Self {
-        Self {
-            start: Instant::now(),
-            sent: 0,
-            rate,
-        }
-    }
-
-    /// Time before the next message, at this rate; `None`: it is due.
-    fn time_left(&mut self, rate: u64) -> Option<Duration> {
-        if self.rate != rate {
-            *self = Self::new(rate);
-        }
-        if rate == 0 {
-            return None;
-        }
-        let due = self.start + Duration::from_micros(self.sent * 1_000_000 / rate);
-        let now = Instant::now();
-        if due > now {
-            return Some((due - now).clamp(NAP, SLEEP_MAX));
-        }
-        if now - due > BEHIND_MAX {
-            *self = Self::new(rate);
-        }
-        None
-    }
-}
-
-/// The number that a message has in itself. Its content is that which group and number demand, or the
-/// process ends.
-fn read(message: &MessageRef<'_>, wanted: &mut Vec<u8>) -> u64 {
-    let content = message.bytes.get(TIME_BYTES..).unwrap_or_default();
-    let content = &content[..content.len().min(CONTENT_MAX)];
-    number_in(message.group, content, wanted).unwrap_or_else(|| {
-        eprintln!(
-            "wrong message: group {} sender {} number {}",
-            message.group, message.sender, message.number
-        );
-        std::process::exit(3)
-    })
-}
-
-fn word(bytes: &[u8]) -> Option<u64> {
-    bytes.first_chunk().map(|word| u64::from_le_bytes(*word))
 }
 
 /// What has come of each sender.
@@ -234,20 +173,19 @@ impl Stream {
         cursor
     }
 
-    /// Takes a message, which has this number in itself.
-    fn deliver(&mut self, message: &MessageRef<'_>, written: u64) {
+    /// Takes a message, which has this stamp.
+    fn deliver(&mut self, message: &MessageRef<'_>, stamp: Stamp) {
         let cursor = self.follow(message.group, message.number, message.number);
-        let again = written <= cursor.written;
-        cursor.written = written;
+        let again = stamp.number <= cursor.written;
+        cursor.written = stamp.number;
         self.disorder += u64::from(again);
         let now = clock();
-        let sent = word(message.bytes).unwrap_or(now);
         self.messages += 1;
         self.phase.messages += 1;
         self.phase.gap = self.phase.gap.max(now - self.last_at);
         self.last_at = now;
         if self.phase.latencies.len() < SAMPLES_MAX {
-            let micros = now.saturating_sub(sent) / 1000;
+            let micros = now.saturating_sub(stamp.at) / 1000;
             self.phase
                 .latencies
                 .push(u32::try_from(micros).unwrap_or(u32::MAX));
@@ -268,20 +206,31 @@ impl Stream {
 }
 
 impl Record {
-    /// An upcall that writes into it.
-    pub(crate) fn upcall(self: &Arc<Self>) -> impl FnMut(Delivery<'_>) + Send + 'static {
+    /// An upcall that writes into it, and lets the node read so many messages a second at most; 0: no
+    /// limit.
+    pub(crate) fn upcall(self: &Arc<Self>, rate: u64) -> impl FnMut(Delivery<'_>) + Send + 'static {
         let record = self.clone();
-        let mut wanted = Vec::new();
-        move |delivery| record.take(delivery, &mut wanted)
+        let mut room = Vec::new();
+        let mut pacer = Pacer::new();
+        move |delivery| {
+            record.take(delivery, &mut room);
+            pacer.pass();
+            let wait = pacer.wait(rate).filter(|wait| *wait >= NAP);
+            if let Some(wait) = wait {
+                std::thread::sleep(wait);
+            }
+        }
     }
 
-    fn take(&self, delivery: Delivery<'_>, wanted: &mut Vec<u8>) {
+    /// Writes down what has come. A message that is not what its group and number demand ends the process. `room` is
+    /// room to look into it.
+    pub(crate) fn take(&self, delivery: Delivery<'_>, room: &mut Vec<u8>) {
         let mut senders = self.lock();
         match delivery {
             Delivery::Message(message) => {
-                let written = read(&message, wanted);
+                let stamp = Stamp::read(&message, room).unwrap_or_else(|| refuse(&message));
                 let stream = senders.entry(message.sender).or_insert_with(Stream::new);
-                stream.deliver(&message, written);
+                stream.deliver(&message, stamp);
             }
             Delivery::Lost(lost) => {
                 let stream = senders.entry(lost.sender).or_insert_with(Stream::new);

@@ -289,6 +289,9 @@ impl Trial {
         self.measure(&mut cluster)?;
         std::thread::sleep(self.calm);
         let calm = self.measure(&mut cluster)?;
+        if calm.messages == 0 {
+            return Err("no messages came before the fault".into());
+        }
         self.own_gap(&mut cluster)?;
         let disturbed = self.disturb(&mut cluster, &mut outcome)?;
         for (at, phase) in [calm, disturbed].into_iter().enumerate() {
@@ -360,21 +363,8 @@ impl Trial {
     /// Ends a phase; returns the worst of all undisturbed receivers, and undisturbed senders.
     fn measure(&self, cluster: &mut Cluster) -> Result<Phase, Failure> {
         let theirs = self.victims(cluster);
-        let mut worst = Phase {
-            messages: u64::MAX,
-            ..Phase::default()
-        };
-        for node in self.undisturbed(cluster) {
-            let phases = cluster.phase(node)?;
-            let phases = phases.into_iter().filter(|(id, _)| !theirs.contains(id));
-            for (_, phase) in phases {
-                worst.messages = worst.messages.min(phase.messages);
-                worst.gap = worst.gap.max(phase.gap);
-                worst.p50 = worst.p50.max(phase.p50);
-                worst.p99 = worst.p99.max(phase.p99);
-            }
-        }
-        Ok(worst)
+        let nodes = self.undisturbed(cluster);
+        cluster.worst_phase(nodes, &theirs)
     }
 
     /// Ends a phase of the victim, if it receives; returns its longest time without a message.
@@ -447,8 +437,8 @@ impl Trial {
         };
         let other = usize::from(victim == 0);
         loop {
-            let wanted: u64 = cluster.ask(other, "now", "now")?.parse()?;
-            let has: u64 = cluster.ask(victim, "now", "now")?.parse()?;
+            let wanted = cluster.known(other)?;
+            let has = cluster.known(victim)?;
             if has >= wanted {
                 return Ok(start.elapsed());
             }

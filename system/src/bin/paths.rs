@@ -7,15 +7,15 @@
 //! this machine took more than 5 % of the CPU time (steal in `/proc/stat`) does not count and is made again.
 
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use qsm_system::cluster::program;
+use qsm_system::machine::counted;
+use qsm_system::page::append;
 use qsm_system::paths::{PathOutcome, PathTrial, Scene, SceneOutcome};
-use qsm_system::steal::undisturbed;
 use qsm_system::trial::{Load, median};
 
 /// Longest time without a message at a receiver that multicast stops reaching, at traffic.
@@ -119,7 +119,7 @@ impl Outcomes {
         let mut all = Self::default();
         let trial = arguments.trial();
         for _ in 0..arguments.runs {
-            match undisturbed(|| trial.run(program)) {
+            match counted(|| trial.run(program)) {
                 Ok(outcome) => all.outcomes.push(outcome),
                 Err(error) => all.failures.push(error.to_string()),
             }
@@ -278,9 +278,4 @@ fn line(scene: Scene, played: &[&SceneOutcome]) -> String {
             false => format!("not kept: {}", rules.join(", ")),
         },
     )
-}
-
-fn append(page: &Path, table: &str) -> std::io::Result<()> {
-    let before = fs::read_to_string(page).unwrap_or_default();
-    fs::write(page, format!("{before}\n{table}"))
 }

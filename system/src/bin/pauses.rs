@@ -6,14 +6,14 @@
 //! again.
 
 use std::fmt::Write;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use qsm_system::cluster::program;
-use qsm_system::steal::undisturbed;
+use qsm_system::machine::counted;
+use qsm_system::page::append;
 use qsm_system::transport::Transport;
 use qsm_system::trial::{Fault, Load, Outcome, Role, Trial, median};
 
@@ -168,7 +168,7 @@ impl Row {
 
     /// Makes a trial that counts, if one can be had.
     fn run(&mut self, program: &Path) {
-        match undisturbed(|| self.trial.run(program)) {
+        match counted(|| self.trial.run(program)) {
             Ok(outcome) => self.outcomes.push(outcome),
             Err(error) => self.failures.push(error.to_string()),
         }
@@ -292,9 +292,4 @@ fn table(arguments: &Arguments, rows: &[Row]) -> String {
         writeln!(table, "{row}").unwrap_or_default();
     }
     table
-}
-
-fn append(page: &Path, table: &str) -> std::io::Result<()> {
-    let before = fs::read_to_string(page).unwrap_or_default();
-    fs::write(page, format!("{before}\n{table}"))
 }

@@ -1,4 +1,4 @@
-//! CPU time that the host of this machine takes: what is measured meanwhile does not count.
+//! The machine that experiments run on: its own host may take the CPU time that they need.
 
 use std::fs;
 
@@ -6,18 +6,18 @@ use crate::cluster::Failure;
 
 /// Largest part of the CPU time that the machine's host may take.
 const STEAL_MAX: f64 = 0.05;
-/// Trials that are made for one that counts.
+/// Experiments that are made for one that counts.
 const TRIES: usize = 4;
 
-/// Makes a trial that counts: one during which the host of this machine took at most 5 % of the CPU time (steal in
-/// `/proc/stat`).
+/// Makes an experiment until one counts: during which the host of this machine took at most 5 % of
+/// the CPU time (steal in `/proc/stat`).
 ///
 /// # Errors
-/// The trial fails, or four have been made and none counts.
-pub fn undisturbed<T>(trial: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
+/// The experiment fails, or the host is busy each time.
+pub fn counted<T>(mut experiment: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     for _ in 0..TRIES {
         let before = CpuTime::read();
-        let outcome = trial()?;
+        let outcome = experiment()?;
         let stolen = CpuTime::read().stolen_since(before);
         if stolen <= STEAL_MAX {
             return Ok(outcome);
