@@ -29,7 +29,7 @@ const IDLE_RATE: u64 = 1;
 /// Time for which the budget of repairs saves up (R-NAK-7).
 const BURST: Duration = Duration::from_millis(50);
 
-/// What happens once, with which traffic.
+/// Course of one trial, and its traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scene {
     /// No multicast reaches one receiver, at full traffic.
@@ -82,7 +82,7 @@ pub struct PathTrial {
     pub receivers: usize,
     /// Groups, to which messages go in turn.
     pub groups: usize,
-    /// What is published, but when it is idle.
+    /// Load of publishers, but when they are idle.
     pub load: Load,
     /// Time without multicast in each scene, at least; and time for which it is looked at after that.
     pub lasts: Duration,
@@ -95,7 +95,7 @@ pub struct PathTrial {
     pub scenes: Vec<Scene>,
 }
 
-/// What came of it.
+/// Result of a trial.
 #[derive(Debug, Clone, Default)]
 pub struct PathOutcome {
     /// Messages told to be lost, over all receivers.
@@ -106,11 +106,11 @@ pub struct PathOutcome {
     pub untold: u64,
     /// Nodes that began a new life.
     pub new_lives: u64,
-    /// What came of each scene.
+    /// Result of each scene.
     pub scenes: Vec<SceneOutcome>,
 }
 
-/// What receivers have noticed in one part of a scene.
+/// Account of the receivers of one part of a scene.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Noticed {
     /// By the receiver that is affected.
@@ -127,7 +127,7 @@ impl Noticed {
     }
 }
 
-/// What came of a scene.
+/// Result of a scene.
 #[derive(Debug, Clone)]
 pub struct SceneOutcome {
     /// The scene.
@@ -138,9 +138,9 @@ pub struct SceneOutcome {
     pub off: Noticed,
     /// When it passes again, the way back from copies among it.
     pub again: Noticed,
-    /// What the counters say of the time without.
+    /// Counters of the time without multicast.
     pub intervals: Vec<Interval>,
-    /// How nodes explained it then, and in the end.
+    /// Explanations of nodes then, and in the end.
     pub explained: [Explained; 2],
 }
 
@@ -158,12 +158,12 @@ pub struct Interval {
     pub least: u64,
 }
 
-/// How nodes explain where the messages of a group go.
+/// Explanations of nodes of where the messages of a group go.
 #[derive(Debug, Clone, Default)]
 pub struct Explained {
     /// Time until all said what is so.
     pub after: Duration,
-    /// What somebody still said otherwise when patience was at its end.
+    /// Explanation that still was another one when patience was at its end.
     pub otherwise: Option<String>,
 }
 
@@ -176,7 +176,7 @@ impl PathOutcome {
 }
 
 impl SceneOutcome {
-    /// How many times longer latencies of the others are without multicast.
+    /// Latencies of the others without multicast, as a multiple of those with it.
     #[must_use]
     pub fn p99_ratio(&self) -> f64 {
         let [before, off] = [&self.before, &self.off].map(|part| part.others.p99.as_secs_f64());
@@ -197,7 +197,7 @@ impl SceneOutcome {
         least.min().unwrap_or(0)
     }
 
-    /// What nodes said otherwise than it was, without multicast and in the end.
+    /// Explanations of nodes that were wrong, without multicast and in the end.
     pub fn unexplained(&self) -> impl Iterator<Item = &str> {
         let otherwise = self.explained.iter().map(|one| one.otherwise.as_deref());
         otherwise.flatten()
@@ -395,7 +395,7 @@ fn publisher(cluster: &Cluster) -> Result<usize, Failure> {
     Ok(cluster.senders().next().ok_or("there is no publisher")?)
 }
 
-/// What the publisher, or a receiver, says that is not so; `None`: all is explained.
+/// Explanation of the publisher, or a receiver, that is not so; `None`: all is explained.
 fn said_otherwise(cluster: &Cluster, deaf: &[usize]) -> Result<Option<String>, Failure> {
     let account = cluster.explain(publisher(cluster)?)?;
     for node in cluster.receivers() {

@@ -183,7 +183,7 @@ impl Source {
     }
 }
 
-/// What has come of one sender in one life, message by message.
+/// Account of one sender in one life, message by message.
 #[derive(Debug, Default)]
 struct Check {
     /// Where the newest message of each key is read: how many keys there are.

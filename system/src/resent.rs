@@ -78,7 +78,7 @@ impl Resent {
         }
     }
 
-    /// What has been counted so far.
+    /// Sums of all counts so far.
     pub(crate) fn sums(&self) -> Sums {
         self.lock().clone()
     }

@@ -176,7 +176,7 @@ pub enum ConfigError {
     },
     /// `recovery.parities_ahead` is above [`Recovery::PARITIES_AHEAD_MAX`].
     ParitiesAhead {
-        /// What was given.
+        /// The given number.
         got: u8,
     },
     /// A limit is too small to hold one datagram, one message or one stream.

@@ -232,7 +232,7 @@ impl Membership {
         self.owe_nothing.insert(origin);
     }
 
-    /// Whether what this node lacks of a sender that has said goodbye was not for it.
+    /// Tells whether what this node lacks of a sender that has said goodbye was not for it.
     #[must_use]
     pub fn is_owed_nothing(&self, origin: Origin) -> bool {
         self.owe_nothing.contains(origin)

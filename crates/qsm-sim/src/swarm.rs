@@ -24,7 +24,7 @@ pub struct SwarmOptions {
     pub duration: Duration,
     /// Whether well-formed forgeries may occur, after which only survival is checked.
     pub forgery: bool,
-    /// Whether services may plan regions of similar nodes (R-VIEW-16).
+    /// Lets services plan regions of similar nodes (R-VIEW-16).
     pub merging: bool,
 }
 

@@ -126,7 +126,7 @@ pub struct Figure {
     pub what: &'static str,
     /// Its bound.
     pub bar: Bar,
-    /// That of each run.
+    /// Value of each run.
     pub values: Vec<f64>,
 }
 

@@ -18,7 +18,7 @@ const LOSS_PPM: u32 = 50_000;
 const KEYS: u64 = 8;
 /// Messages a second that it reads.
 const NEWEST_RATE: u64 = 500;
-/// What the one with a deadline wants to wait for, milliseconds.
+/// Longest wait of the subscriber with a deadline, milliseconds.
 const DEADLINE_MS: u64 = 2;
 /// Time before losses: where a stream begins is known by then.
 const BEGIN: Duration = Duration::from_millis(300);

@@ -111,7 +111,7 @@ impl Trouble {
 pub struct PaceTrial {
     /// The pace of the group.
     pub pace: GroupPace,
-    /// What happens to the last receiver.
+    /// Trouble of the last receiver.
     pub trouble: Trouble,
     /// Messages a second.
     pub rate: u64,

@@ -1,4 +1,4 @@
-//! Who attacks a cluster: a listener without keys, and a member that keeps what it has learnt, whatever the program
+//! Attackers of a cluster: a listener without keys, and a member that keeps what it has learnt, whatever the program
 //! would do.
 
 #![allow(dead_code, reason = "each test file uses its own part")]

@@ -68,14 +68,14 @@ impl Lease {
     }
 }
 
-/// How the credit of a round is divided.
+/// Division of the credit of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Division {
     /// The least that each gets.
     reserve: u32,
-    /// Who wants more than this gets this much.
+    /// The most that a demand brings.
     level: u32,
-    /// What nobody wants, for each.
+    /// Credit that nobody wants, which each gets besides.
     spare: u32,
 }
 
@@ -108,7 +108,7 @@ impl Division {
         }
     }
 
-    /// What a sender with this demand gets. Rule R-RATE-11.
+    /// Credit of a sender with this demand. Rule R-RATE-11.
     pub(super) fn lease(&self, demand: u32) -> u32 {
         demand
             .max(self.reserve)

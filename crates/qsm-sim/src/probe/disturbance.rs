@@ -57,7 +57,7 @@ pub enum Disturbance {
         from: Duration,
         /// From the beginning of one burst to that of the next.
         every: Duration,
-        /// How long.
+        /// Time for which it lasts.
         length: Duration,
     },
 }

@@ -102,7 +102,7 @@ impl Bench {
         self.stream.push(NOW, &mut self.pool, message).unwrap();
     }
 
-    /// Who is reported, and up to which packet.
+    /// Senders reported, and the packet up to which they are.
     fn reported(&mut self) -> Vec<(Vec<Origin>, u64)> {
         let unserved = self.served.take().into_iter();
         unserved.map(|it| (it.receivers, it.upto)).collect()
