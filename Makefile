@@ -23,7 +23,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second unit-third doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -97,17 +97,20 @@ TELL_SKIPPED := if [ -s $(QSM_SKIPPED) ]; then sort -u $(QSM_SKIPPED); \
 unit: ## all tests of the workspace, the decoders' fuzz smoke among them
 	@mkdir -p $(TARGET_DIR) && rm -f $(QSM_SKIPPED)
 	$(CARGO) test $(LOCKED) --workspace --no-run
-	@echo "running two halves side by side, which takes some minutes; each is shown when it is over"
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target unit-first unit-second
+	@echo "running three parts side by side, which takes some minutes; each is shown when it is over"
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target unit-first unit-second unit-third
 	$(CARGO) test $(LOCKED) --workspace --doc
 	@$(TELL_SKIPPED)
 
-# Most tests of processes wait most of the time, so that two at a time are done in two thirds of it.
+# Most tests of processes wait most of the time; the parts take about as long.
 unit-first:
-	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --test '[a-l]*'
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --test '[a-e]*'
 
 unit-second:
-	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins --test '[m-z]*'
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --test '[f-p]*'
+
+unit-third:
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins --test '[q-z]*'
 
 doc: ## documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
