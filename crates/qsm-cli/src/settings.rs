@@ -23,7 +23,7 @@ const COMMANDS: [&str; 10] = [
 ];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 26] = [
     "clone-copies",
     "cluster",
     "cores",
@@ -36,6 +36,7 @@ const KEYS: [&str; 25] = [
     "interface",
     "ipv6",
     "key",
+    "latency-budget",
     "multicast",
     "name",
     "no-embedded-gms",

@@ -34,6 +34,7 @@ const HOSTS: &str = "tests/hosts.rs runs it, on hosts of a lab";
 const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
 const HINTED: &str = "tests/hints.rs runs it, with nodes that the hints name";
 const LIMITED: &str = "tests/repair.rs runs it, on hosts of a lab and for a cluster of its own";
+const BUDGETED: &str = "tests/budget.rs runs it, with a reader";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
 
 /// Each command, in the order in which they are run.
@@ -287,6 +288,36 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         NotHere("tests/replay.rs runs it on hosts of a lab"),
     ),
     ("operate/capture.md", "qsm dissector > /tmp/qsm.lua", Ends),
+    (
+        "operate/latency-budget.md",
+        "qsm sub prices/eur --latency-budget 5ms",
+        Stays(SUBSCRIBED),
+    ),
+    (
+        "operate/latency-budget.md",
+        "qsm pub prices/eur --latency-budget total=5ms,batching=1ms,repair=2ms",
+        NotHere(BUDGETED),
+    ),
+    (
+        "operate/latency-budget.md",
+        "qsm pub samples --batch-delay 2ms --batch-bytes 1000",
+        NotHere(BUDGETED),
+    ),
+    (
+        "operate/latency-budget.md",
+        "qsm advise delay --buffer 2.5MB --rate 500Mbit/s",
+        Ends,
+    ),
+    (
+        "operate/latency-budget.md",
+        "qsm advise queue --queued 54kB --rate 1Gbit/s",
+        Ends,
+    ),
+    (
+        "operate/latency-budget.md",
+        "qsm advise budget --total 5ms --part batching=1ms --part repair=2ms",
+        Ends,
+    ),
     (
         "operate/latency.md",
         "qsm latency host",

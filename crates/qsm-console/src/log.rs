@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 44] = [
+pub const EVENTS: [&str; 45] = [
     "address-lost",
     "admitted",
     "alone",
@@ -56,6 +56,7 @@ pub const EVENTS: [&str; 44] = [
     "open",
     "other",
     "other-service",
+    "over-budget",
     "published",
     "reach",
     "received",

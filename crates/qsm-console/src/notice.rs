@@ -364,6 +364,7 @@ fn name_of(event: &Event) -> &'static str {
         Event::Excluded => "excluded",
         Event::Moved { .. } => "moved",
         Event::NotListening { .. } => "not-listening",
+        Event::OverBudget(_) => "over-budget",
         Event::RegionView { .. } => "region-view",
         Event::ServiceEmbedded { .. } => "service-embedded",
         Event::ServiceFound { .. } => "service-found",
@@ -415,6 +416,7 @@ fn describe(event: &Event, names: &Names) -> Option<(bool, String)> {
             ))
         }
         Event::Damaged(_) => trouble(format!("DAMAGED: {event}")),
+        Event::OverBudget(_) => trouble(format!("OVER BUDGET: {event}")),
         Event::Stranger(_) => trouble(format!("STRANGER: {event}")),
         Event::RecordingStopped { .. } => {
             trouble(format!("NOT RECORDED: {}", printable(&event.to_string())))

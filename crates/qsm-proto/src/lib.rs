@@ -38,6 +38,7 @@ pub mod channel;
 mod closing;
 mod config;
 mod damage;
+mod delays;
 mod endpoint;
 pub mod enquiry;
 mod event;
@@ -72,6 +73,7 @@ mod wishes;
 pub use channel::{Destination, Path};
 pub use config::{Config, ConfigError, Introduction, Limits, Pace, Recovery};
 pub use damage::{Damage, DamageLog};
+pub use delays::Delays;
 pub use endpoint::{CopiesLeft, Endpoint};
 pub use event::{
     Deafness, Deliver, Delivery, Event, Events, LossCause, MessageRange, Miss, PublishError,

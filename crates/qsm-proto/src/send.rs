@@ -35,8 +35,10 @@
 //! Not here: who the receivers are, and how one message is put on several streams.
 
 mod assemble;
+mod batching;
 mod feedback;
 mod minimum;
+mod passage;
 mod past;
 mod pool;
 pub mod rate;
@@ -53,12 +55,16 @@ use qsm_wire::{
     TAIL_BYTES, ViewNumber,
 };
 
+pub use self::batching::Batching;
 pub use self::feedback::AckOutcome;
+pub(crate) use self::passage::PacketDelays;
+use self::passage::Passage;
 pub(crate) use self::past::PastStreams;
 pub use self::pool::{BLOCK_BYTES, BlockPool};
 pub use self::retained::FreedMessage;
 pub use self::transmit::Train;
 
+use self::batching::BatchEnd;
 use self::minimum::MinimumRate;
 use self::rate::{Pacer, RateConfig};
 use self::status::Alarms;
@@ -91,13 +97,13 @@ pub struct SendConfig {
     /// Most bytes sent but not yet received by all, however much credit the receivers give.
     pub window_bytes: usize,
     /// How many times the credit the unstable bytes may be.
-    pub kept_factor: usize,
+    pub kept_factor: u32,
     /// Most packets sent but not yet received by all: receivers look no farther ahead.
     pub window_packets: u64,
     /// Unsent bytes beyond which no message is taken. One message of any size is taken below it.
     pub backlog_bytes: usize,
-    /// How long a packet may wait for further messages (R244).
-    pub batch_delay: Duration,
+    /// How long a packet may wait for further messages (R244), if these say nothing else; nanoseconds.
+    pub batch_delay_ns: u64,
     /// How long `cached_upto` may stand still before packets are sent again (R086).
     pub last_resort: Duration,
     /// From the last packet to the first heartbeat (G01).
@@ -122,10 +128,10 @@ impl SendConfig {
         Self {
             packet_bytes: config.datagram_bytes.saturating_sub(free_bytes),
             window_bytes,
-            kept_factor: config.pace.kept_factor.max(1),
+            kept_factor: u32::try_from(config.pace.kept_factor.max(1)).unwrap_or(u32::MAX),
             window_packets: config.limits.ahead_packets,
             backlog_bytes: BACKLOG_BYTES.min(window_bytes),
-            batch_delay: config.pace.batch_delay,
+            batch_delay_ns: crate::nanoseconds(config.pace.batch_delay),
             last_resort: rounds.max(Duration::from_secs(3)),
             heartbeat_min: config.pace.heartbeat_min,
             coverage: config.coverage,
@@ -266,6 +272,17 @@ pub struct Past {
     pub openings: Vec<Opening>,
 }
 
+/// Way in which a stream takes messages. Most take them freely, and pay for nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Intake {
+    /// The open packet waits as the configuration says, if there is one.
+    Freely,
+    /// The open packet waits until its own end (R-DATA-15).
+    Patiently,
+    /// No more.
+    Finished,
+}
+
 /// One sender's packets on one channel. See the module.
 #[derive(Debug)]
 pub struct SendStream {
@@ -287,6 +304,8 @@ pub struct SendStream {
     /// Bytes of closed packets not yet sent.
     closed_bytes: usize,
     run: PaddingRun,
+    /// Until when the open packet waits, if messages are taken patiently.
+    batch_end: BatchEnd,
     pacer: Pacer,
     /// The rate below which no receiver holds it (R-RATE-10); none before it has one.
     minimum: Option<Box<MinimumRate>>,
@@ -294,7 +313,9 @@ pub struct SendStream {
     counters: SendCounters,
     /// Sendings of packets that are not stable yet; none before the first.
     sendings: Option<Box<PacketTimes>>,
-    finished: bool,
+    /// Way of a packet until it is sent, if that is timed.
+    passage: Option<Box<Passage>>,
+    intake: Intake,
     /// Members that were away have not said yet that they have what was sent before the newest view.
     confirms: bool,
 }
@@ -319,10 +340,12 @@ impl SendStream {
             relief: PressureRelief::default(),
             closed_bytes: 0,
             run: PaddingRun::default(),
+            batch_end: BatchEnd::OPEN,
             alarms: Alarms::new(config.heartbeat_min),
             counters: SendCounters::default(),
             sendings: None,
-            finished: false,
+            passage: None,
+            intake: Intake::Freely,
             confirms: false,
         }
     }
@@ -413,7 +436,7 @@ impl SendStream {
         if view <= self.view() {
             return;
         }
-        self.close_packet(0);
+        self.close_packet(now, 0);
         let start = self.store.assembled() + 1;
         self.openings.push(Opening { view, start });
         if let [.., oldest, between, _] = self.openings[..]
@@ -453,11 +476,11 @@ impl SendStream {
 
     /// No message will follow. What there is will still be sent; heartbeats then say so.
     pub fn finish(&mut self, now: Instant) {
-        if self.finished {
+        if self.intake == Intake::Finished {
             return;
         }
-        self.close_packet(0);
-        self.finished = true;
+        self.close_packet(now, 0);
+        self.intake = Intake::Finished;
         if self.marks.highest > 0 {
             self.alarms.heartbeat_now(now);
         }
@@ -528,7 +551,9 @@ impl SendStream {
     fn window_left_bytes(&self) -> usize {
         let unstable = self.in_flight_bytes();
         let buffered = self.under_way_bytes.min(unstable);
-        let kept = self.window_bytes.saturating_mul(self.config.kept_factor);
+        let kept = self
+            .window_bytes
+            .saturating_mul(self.config.kept_factor as usize);
         let kept = kept.min(self.config.window_bytes);
         let buffers = self.window_bytes.saturating_sub(buffered);
         buffers.min(kept.saturating_sub(unstable))

@@ -257,6 +257,8 @@ const DISORDER_MAX: Duration = Duration::from_millis(2);
 pub struct RepairTimes {
     /// From finding a gap to its repair.
     pub lasted: Histogram,
+    /// The longest since it was taken.
+    longest: Duration,
     round_trip_ns: u64,
     disorder_ns: u64,
     /// What a round trip is taken for before the first repair; zero: nothing is known.
@@ -266,6 +268,17 @@ pub struct RepairTimes {
 }
 
 impl RepairTimes {
+    /// A packet has come that had been missing for so long.
+    pub fn note_lasted(&mut self, time: Duration) {
+        self.lasted.record(time);
+        self.longest = self.longest.max(time);
+    }
+
+    /// The longest of these times since they were taken last.
+    pub fn take_longest(&mut self) -> Duration {
+        core::mem::take(&mut self.longest)
+    }
+
     /// How late packets come that were overtaken, but not lost: the largest such time of late, at
     /// most a round trip. As long as no repair was faster than the packet itself, the round trip
     /// is not known.

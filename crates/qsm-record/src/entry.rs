@@ -197,6 +197,12 @@ mod tests {
         read.map(|_| seen)
     }
 
+    fn patient<'a>() -> Input<'a> {
+        Input::Batching {
+            batching: qsm_proto::send::Batching::default(),
+        }
+    }
+
     fn entries<'a>(from: SocketAddr) -> Vec<Entry<'a>> {
         let at = |time: u64, input: Input<'a>| Entry::Input(Instant(time), input);
         let (role, second) = (Role::Publisher, Some(from));
@@ -272,7 +278,8 @@ mod tests {
 
     #[test]
     fn entries_are_read_as_they_were_written() {
-        let written = entries("10.0.0.1:5".parse().unwrap());
+        let mut written = entries("10.0.0.1:5".parse().unwrap());
+        written.insert(0, Entry::Input(Instant(0), patient()));
         let (mut writer, mut block) = (EntryWriter::default(), Vec::new());
         written
             .iter()

@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::net::SocketAddr;
 
+use qsm_proto::send::Batching;
 use qsm_proto::{FullReaders, Promptness};
 use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
@@ -18,6 +19,11 @@ pub enum Input<'a> {
     Backlog {
         /// Whether datagrams wait that have not been handed over.
         waiting: bool,
+    },
+    /// `Publication::within`; it holds for what follows as [`Input::Push`].
+    Batching {
+        /// The limits.
+        batching: Batching,
     },
     /// `close`
     Close,
@@ -142,6 +148,7 @@ mod tag {
     pub(super) const WANT: u8 = 33;
     pub(super) const SOJOURN: u8 = 34;
     pub(super) const FOREIGN: u8 = 35;
+    pub(super) const BATCHING: u8 = 36;
 }
 
 /// Addresses that datagrams came from have numbers once they have occurred.
@@ -154,6 +161,7 @@ impl Input<'_> {
     pub(crate) fn tag(&self) -> u8 {
         match self {
             Self::Backlog { .. } => tag::BACKLOG,
+            Self::Batching { .. } => tag::BATCHING,
             Self::Close => tag::CLOSE,
             Self::Datagram { .. } => tag::DATAGRAM,
             Self::Drops { .. } => tag::DROPS,
@@ -181,6 +189,10 @@ impl Input<'_> {
         match self {
             Self::Close | Self::Event | Self::Timeout | Self::Transmit => {}
             Self::Backlog { waiting } => to.flag(*waiting),
+            Self::Batching { batching } => {
+                to.duration(batching.delay);
+                to.count(batching.bytes);
+            }
             Self::Datagram { from, bytes } => {
                 addresses.put_address(*from, to);
                 to.bytes(bytes);
@@ -237,6 +249,12 @@ impl<'a> Input<'a> {
         Ok(match tag {
             tag::BACKLOG => Self::Backlog {
                 waiting: fields.flag()?,
+            },
+            tag::BATCHING => Self::Batching {
+                batching: Batching {
+                    delay: fields.duration()?,
+                    bytes: fields.narrow()?,
+                },
             },
             tag::CLOSE => Self::Close,
             tag::DATAGRAM => Self::Datagram {
@@ -371,6 +389,11 @@ impl fmt::Display for Input<'_> {
         match self {
             Self::Backlog { waiting: true } => f.write_str("datagrams wait to be received"),
             Self::Backlog { waiting: false } => f.write_str("all datagrams have been received"),
+            Self::Batching { batching } => write!(
+                f,
+                "messages that follow may wait {:?} for others",
+                batching.delay
+            ),
             Self::Close => f.write_str("the node closes"),
             Self::Datagram { from, bytes } => {
                 write!(f, "a datagram of {} bytes from {from}", bytes.len())

@@ -9,8 +9,10 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use qsm_proto::send::Batching;
 use qsm_proto::{
-    Datagram, Deliver, Delivery, Endpoint, Instant, Miss, Promptness, Stats, Transmit,
+    Datagram, Deliver, Delivery, Endpoint, Instant, Miss, Promptness, Publication, PublishError,
+    Stats, Transmit,
 };
 use qsm_wire::GroupId;
 
@@ -112,6 +114,7 @@ pub fn replay<R: Read>(
         now: start,
         buffers: Vec::new(),
         group: GroupId::default(),
+        batching: None,
         input: 0,
         what: String::new(),
         outputs: Outputs::default(),
@@ -140,6 +143,7 @@ struct Player {
     buffers: Vec<Arc<[u8]>>,
     /// The one that is open for messages.
     group: GroupId,
+    batching: Option<Batching>,
     /// Number of the last input.
     input: u64,
     /// In words.
@@ -254,12 +258,12 @@ impl Player {
             }
             Input::Timeout => endpoint.handle_timeout(now, &mut out),
             Input::Push { payload } => {
-                let origin = endpoint.origin();
-                match endpoint.publish(now, self.group, payload, &mut out) {
+                let publication = endpoint.publication(now, self.group);
+                match push(publication, self.batching, payload, &mut out) {
                     Ok(number) => {
                         self.outputs.number(number);
                         self.tally.published += 1;
-                        let length = payload.len();
+                        let (origin, length) = (endpoint.origin(), payload.len());
                         self.observed.note_message(at, self.group, origin, length);
                     }
                     Err(error) => self.outputs.result(&error),
@@ -278,7 +282,7 @@ impl Player {
                 }
             }
             Input::Open { group } => {
-                self.group = *group;
+                (self.group, self.batching) = (*group, None);
                 if let Err(error) = endpoint.publication(now, *group) {
                     self.outputs.result(&error);
                 }
@@ -335,6 +339,10 @@ impl Player {
                 endpoint.close(now);
                 None
             }
+            Input::Batching { batching } => {
+                self.batching = Some(*batching);
+                None
+            }
             _ => None,
         };
         if let Some(request) = request {
@@ -357,6 +365,20 @@ impl Player {
             end,
         }
     }
+}
+
+/// Publishes a message within these limits, if there are some.
+fn push(
+    publication: Result<Publication<'_>, PublishError>,
+    batching: Option<Batching>,
+    payload: &[u8],
+    out: &mut dyn Deliver,
+) -> Result<u64, PublishError> {
+    let mut publication = match batching {
+        None => publication?,
+        Some(batching) => publication?.within(batching),
+    };
+    publication.push(payload, out)
 }
 
 /// Counts messages on their way to the audience.

@@ -4,9 +4,10 @@ use core::ops::Deref;
 use core::time::Duration;
 use std::net::SocketAddr;
 
+use qsm_proto::send::Batching;
 use qsm_proto::{
-    CopiesLeft, Datagram, Deliver, Endpoint, Event, FullReaders, Instant, Promptness, Publication,
-    PublishError, Transmit,
+    CopiesLeft, Datagram, Delays, Deliver, Endpoint, Event, FullReaders, Instant, Promptness,
+    Publication, PublishError, Transmit,
 };
 use qsm_wire::GroupId;
 use qsm_wire::membership::{QueryKind, Role};
@@ -162,6 +163,11 @@ impl Recorded {
         })
     }
 
+    /// As [`Endpoint::take_delays`], which changes nothing of what is replayed.
+    pub fn take_delays(&mut self, now: Instant) -> Delays {
+        self.endpoint.take_delays(now)
+    }
+
     /// As [`Endpoint::enter`].
     pub fn enter(&mut self, now: Instant, role: Role, names: Vec<String>) -> u32 {
         self.note(now, || Input::Enter {
@@ -312,6 +318,17 @@ pub struct RecordedPublication<'a> {
 }
 
 impl RecordedPublication<'_> {
+    /// As [`Publication::within`].
+    #[must_use]
+    pub fn within(mut self, batching: Batching) -> Self {
+        if let Some(journal) = &mut self.journal {
+            journal.input_now(&Input::Batching { batching });
+            journal.done();
+        }
+        self.publication = self.publication.within(batching);
+        self
+    }
+
     /// As [`Publication::push`].
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use qsm_gms::{Rows, Service, ServiceConfig, ServiceEvent};
 use qsm_metrics::Row;
 use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
-use qsm_proto::send::SendStream;
+use qsm_proto::send::{Batching, SendStream};
 use qsm_proto::stats::Histogram;
 use qsm_proto::{
     Config, Deliver, Delivery, Endpoint, Event, FullReaders, Instant, LossCause, Miss, Promptness,
@@ -359,10 +359,17 @@ impl Machine {
         now: Instant,
         group: GroupId,
         payload: &[u8],
+        batching: Option<Batching>,
         out: &mut dyn Deliver,
     ) -> Result<u64, PublishError> {
         match self {
-            Self::Node(node) => node.publish(now, group, payload, out),
+            Self::Node(node) => match batching {
+                None => node.publish(now, group, payload, out),
+                Some(batching) => {
+                    let publication = node.publication(now, group)?;
+                    publication.within(batching).push(payload, out)
+                }
+            },
             Self::Service(_) | Self::Observer(_) => Err(PublishError::NotEntered),
             #[cfg(test)]
             Self::Toy(toy) => toy.publish(now, group, payload),

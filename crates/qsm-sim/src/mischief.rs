@@ -98,6 +98,8 @@ pub enum Mischief {
     LimitRaised,
     /// Services forget below which rate no receiver holds a sender.
     MinimumForgotten,
+    /// Publishers let messages wait for others four times as long as they may.
+    BatchStretched,
     /// Services merge regions however many deliveries are unwanted then.
     UnwantedIgnored,
     /// Services give as many multicast addresses as they like.
@@ -110,7 +112,7 @@ pub enum Mischief {
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 35] = [
+    pub const ALL: [(&'static str, Self); 36] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -142,6 +144,7 @@ impl Mischief {
         ("lifetime-extended", Self::LifetimeExtended),
         ("limit-raised", Self::LimitRaised),
         ("minimum-forgotten", Self::MinimumForgotten),
+        ("batch-stretched", Self::BatchStretched),
         ("unwanted-ignored", Self::UnwantedIgnored),
         ("budget-ignored", Self::BudgetIgnored),
         ("foreign-ignored", Self::ForeignIgnored),

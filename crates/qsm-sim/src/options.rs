@@ -2,6 +2,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use qsm_gms::GroupPace;
+use qsm_proto::send::Batching;
 use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Promptness, Recovery, Seed};
 use qsm_testnet::NetworkOptions;
@@ -75,6 +76,9 @@ pub struct SimOptions {
     pub hints: Vec<Hint>,
     /// By group the lifetime of its messages, whole milliseconds (R-DATA-14).
     pub lifetimes: BTreeMap<usize, Duration>,
+    /// By group the limits to the wait of its messages for others, where they are not those of all
+    /// (R-DATA-15).
+    pub batches: BTreeMap<usize, Batching>,
     /// By group the pace that senders follow, where it is not that of all (R-RATE-8).
     pub paces: BTreeMap<usize, GroupPace>,
     /// Bytes a second that each node may send again, as services tell (R-NAK-16); 0: there is no limit.
@@ -139,6 +143,7 @@ impl SimOptions {
             prompt: BTreeMap::new(),
             hints: Vec::new(),
             lifetimes: BTreeMap::new(),
+            batches: BTreeMap::new(),
             paces: BTreeMap::new(),
             repair_bytes_per_second: 0,
             tells_rates: false,
@@ -178,6 +183,28 @@ impl SimOptions {
             pace.map_or(0, |pace| pace.minimum_packets())
         });
         minima.min().unwrap_or(0)
+    }
+
+    /// The limits to the wait of messages for others in their packets.
+    pub(crate) fn batching(&self, group: usize) -> Batching {
+        let given = self.batches.get(&group).copied();
+        given.unwrap_or_else(|| Batching {
+            delay: self.pace.batch_delay,
+            ..Batching::default()
+        })
+    }
+
+    /// Those that publishers of the group keep, if it has some; not those they are given, if they
+    /// have that bug.
+    pub(crate) fn node_batching(&self, group: usize) -> Option<Batching> {
+        let given = self.batches.get(&group).copied()?;
+        Some(match self.mischief {
+            Mischief::BatchStretched => Batching {
+                delay: given.delay * 4,
+                ..given
+            },
+            _ => given,
+        })
     }
 
     /// The pace that nodes keep; not that they are given, if they have that bug.

@@ -412,7 +412,7 @@ impl<'a> Cluster<'a> {
         }
         let payload = &self.payload;
         let result = self.engine.drive(host, |machine, now, out| {
-            machine.publish(now, group, payload, out)
+            machine.publish(now, group, payload, None, out)
         })?;
         if matches!(result, Some(Ok(_))) {
             self.turn += 1;

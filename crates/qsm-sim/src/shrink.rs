@@ -115,6 +115,14 @@ impl Search<'_> {
             },
         );
         better |= self.each(
+            |options| options.batches.len(),
+            |options, at| {
+                if let Some(group) = options.batches.keys().nth(at).copied() {
+                    options.batches.remove(&group);
+                }
+            },
+        );
+        better |= self.each(
             |options| options.lifetimes.len(),
             |options, at| {
                 if let Some(group) = options.lifetimes.keys().nth(at).copied() {

@@ -1,6 +1,7 @@
 //! Applications on the engine's hosts: they start, enter groups, publish and receive; whatever
 //! they see goes to the checkers.
 
+mod batches;
 mod expiry;
 mod foreign;
 mod names;
@@ -343,16 +344,14 @@ impl World {
         content::fill(key, content::length(self.options.sizes, key), &mut payload);
         self.refresh_closed(host);
         let way = self.way(host, id);
+        let batching = self.options.node_batching(group);
         let result = self.engine.drive(host, |machine, now, out| {
-            machine.publish(now, id, &payload, out)
+            machine.publish(now, id, &payload, batching, out)
         });
         self.payload = payload;
         let accepted = match result? {
             Some(Ok(given)) if base + given == number || !self.checkers.armed => {
-                self.checkers
-                    .history
-                    .publish(origin, group, self.engine.now());
-                self.published += 1;
+                self.note_published(host, group);
                 self.went(host, way)?;
                 true
             }
@@ -373,6 +372,7 @@ impl World {
             }
             Some(Err(_)) | None => false,
         };
+        self.judge_batching(host)?;
         self.react(host)?;
         Ok(accepted)
     }

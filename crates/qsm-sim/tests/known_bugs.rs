@@ -80,6 +80,8 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("lifetime-extended", &["expiry"], 5),
     ("limit-raised", &["repairs"], 5),
     ("minimum-forgotten", &["minimum"], 5),
+    // A quarter of the runs has groups whose messages wait.
+    ("batch-stretched", &["batching"], 30),
     // A share less than all is drawn for a quarter of the runs.
     ("unwanted-ignored", &["plans"], 60),
     // Addresses are few in a quarter of the runs.

@@ -11,6 +11,7 @@ use qsm_wire::{Incarnation, RegionId, ViewNumber};
 use crate::counted::Counted;
 use crate::error::{CloseReason, Unconfirmed, Unserved};
 use crate::handoff::aside::Item;
+use crate::latency::OverBudget;
 
 /// Something that happened to a node. What happens to messages, losses as well, is told to the
 /// subscriptions that they are of: see [`Received`](crate::Received).
@@ -106,6 +107,10 @@ pub enum Event {
         /// Why, and what to do.
         reason: String,
     },
+    /// A stage took longer than its share of the latency budget
+    /// ([`Builder::latency_budget`](crate::Builder::latency_budget)). Told at once and then, of each
+    /// stage, at most every 10 seconds; [`LatencyStats`](crate::LatencyStats) counts all.
+    OverBudget(OverBudget),
     /// The node is not recorded any more ([`Builder::record`](crate::Builder::record)), and goes on.
     /// What is in the file until then can be replayed.
     RecordingStopped {
@@ -271,6 +276,7 @@ impl fmt::Display for Event {
             Self::NotListening { address, reason } => {
                 write!(f, "cannot receive {address}: {reason}")
             }
+            Self::OverBudget(over) => over.fmt(f),
             Self::RecordingStopped { path, reason } => {
                 write!(f, "recording to {} has stopped: {reason}", path.display())
             }

@@ -72,6 +72,7 @@ mod event;
 mod handle;
 mod handoff;
 mod key;
+mod latency;
 mod receivers;
 mod report;
 mod runtime;
@@ -95,7 +96,7 @@ pub use handle::group::{Group, Groups};
 pub use handle::latest::Latest;
 pub use handle::node::Node;
 pub use handle::observer::{Observer, ObserverBuilder};
-pub use handle::options::GroupOptions;
+pub use handle::options::{GroupOptions, PublishOptions};
 pub use handle::publisher::Publisher;
 pub use handle::reservation::Reservation;
 pub use handle::service::{SERVICE_PORT, Service, ServiceBuilder, measure_plan_costs};
@@ -107,6 +108,7 @@ pub use handoff::received::{
     Back, Delivery, Dropped, Excluded, Lost, LostCause, LostPackets, Received,
 };
 pub use key::{KeyFileCause, KeyFileError, read_key, read_secret, write_key, write_secret};
+pub use latency::{BudgetError, LatencyBudget, OverBudget, Stage};
 pub use receivers::{Lacking, Receiver, Receivers};
 pub use report::CoreReport;
 pub use runtime::network::{ChannelOptions, DATA_PORT, NetworkOptions};
@@ -116,7 +118,7 @@ pub use runtime::tap::{Direction, Tapped};
 pub use shard::CORES_MAX;
 pub use snapshot::{PublisherRow, Snapshot, SubscriptionRow};
 pub use stats::{
-    ClusterStats, Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats,
+    ClusterStats, LatencyStats, Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats,
 };
 
 /// State of a node, as operators see it, and its local socket.

@@ -8,7 +8,9 @@ use qsm_net::{IoReport, PortCounters, ThreadReport};
 use qsm_proto::{Stats, Times};
 use qsm_wire::{Incarnation, NodeId};
 
-use crate::stats::{Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats};
+use crate::stats::{
+    LatencyStats, Memory, PublisherStats, RuntimeStats, SubscriptionStats, TimerStats,
+};
 
 /// State and counters of a node at one moment. All counters only grow.
 ///
@@ -63,6 +65,8 @@ pub struct Snapshot {
     pub runtime: RuntimeStats,
     /// Delays with which the core thread ran timers.
     pub timers: TimerStats,
+    /// Stages beside their shares of the latency budget; all zero without one.
+    pub latency: LatencyStats,
     /// Memory that the protocol holds now.
     pub memory: Memory,
     /// Subscriptions and upcalls.
@@ -83,6 +87,7 @@ impl Snapshot {
         }
         self.runtime += other.runtime;
         self.timers += other.timers;
+        self.latency += other.latency;
         self.memory += other.memory;
         self.subscriptions.extend(other.subscriptions);
         self.publishers.extend(other.publishers);
@@ -167,6 +172,7 @@ impl Snapshot {
             ("times", &self.times),
             ("runtime", &self.runtime),
             ("timers", &self.timers),
+            ("latency", &self.latency),
             ("memory", &self.memory),
             ("port", &self.port),
         ];

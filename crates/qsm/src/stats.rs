@@ -5,6 +5,8 @@ use std::time::Duration;
 use qsm_proto::Instant;
 use qsm_wire::membership::{GroupRow, NodeRow, RegionRow};
 
+use crate::latency::Stage;
+
 qsm_metrics::metrics! {
     /// Size of a cluster, as its membership service knows it.
     #[derive(Copy)]
@@ -101,6 +103,66 @@ qsm_metrics::metrics! {
         late_recent_max: maximum(seconds),
         /// Seconds in which timers were run, by the longest delay in each.
         late: histogram(seconds),
+    }
+}
+
+qsm_metrics::metrics! {
+    /// Stages of messages' ways beside their shares of the latency budget, of a node that has one. In
+    /// each stage one message is timed at a time, of packets that were missing each.
+    #[derive(Copy)]
+    #[non_exhaustive]
+    pub struct LatencyStats of "latency" {
+        /// Times that a message was longer in its publisher's queue than its stage's share.
+        over_handoff: counter(times),
+        /// Times that a message waited longer for others in its packet.
+        over_batching: counter(times),
+        /// Times that receivers' credit or the rate held a packet longer.
+        over_admission: counter(times),
+        /// Times that the kernel's send buffer was full for longer.
+        over_socket_send: counter(times),
+        /// Times that a datagram waited longer to be read.
+        over_receive_buffer: counter(times),
+        /// Times that a packet was missing for longer.
+        over_repair: counter(times),
+        /// Times that a message was longer in a subscription's queue.
+        over_subscription: counter(times),
+        /// Longest time of a message in its publisher's queue.
+        longest_handoff: maximum(seconds),
+        /// Longest time that a message waited for others in its packet.
+        longest_batching: maximum(seconds),
+        /// Longest time that receivers' credit or the rate held a packet.
+        longest_admission: maximum(seconds),
+        /// Longest time that the kernel's send buffer was full.
+        longest_socket_send: maximum(seconds),
+        /// Longest time that a datagram waited to be read.
+        longest_receive_buffer: maximum(seconds),
+        /// Longest time that a packet was missing.
+        longest_repair: maximum(seconds),
+        /// Longest time that a message was in a subscription's queue, of those that were there for longer
+        /// than their share.
+        longest_subscription: maximum(seconds),
+    }
+}
+
+impl LatencyStats {
+    /// A stage took so long; `over`: longer than its share.
+    pub(crate) fn note(&mut self, stage: Stage, took: Duration, over: bool) {
+        let (count, longest) = match stage {
+            Stage::Handoff => (&mut self.over_handoff, &mut self.longest_handoff),
+            Stage::Batching => (&mut self.over_batching, &mut self.longest_batching),
+            Stage::Admission => (&mut self.over_admission, &mut self.longest_admission),
+            Stage::SocketSend => (&mut self.over_socket_send, &mut self.longest_socket_send),
+            Stage::ReceiveBuffer => (
+                &mut self.over_receive_buffer,
+                &mut self.longest_receive_buffer,
+            ),
+            Stage::Repair => (&mut self.over_repair, &mut self.longest_repair),
+            Stage::Subscription => (&mut self.over_subscription, &mut self.longest_subscription),
+            // No node judges it.
+            Stage::Network => return,
+        };
+        *count += u64::from(over);
+        *longest = took.max(*longest);
     }
 }
 

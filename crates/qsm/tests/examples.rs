@@ -93,6 +93,18 @@ fn graceful_end() {
 }
 
 #[test]
+fn latency_budget() {
+    let text = output("latency_budget");
+    let lines: Vec<&str> = text.lines().collect();
+    let named = lines.iter().any(|line| {
+        line.starts_with("subscription: a message waited")
+            && line.contains("of 5.0ms in the latency budget")
+    });
+    assert!(named, "{text}");
+    assert!(text.ends_with("late: 1 times\n"), "{text}");
+}
+
+#[test]
 fn typed_messages() {
     let text = output("typed_messages");
     let lines: Vec<&str> = text.lines().collect();

@@ -99,6 +99,7 @@ fn all() -> Vec<Part> {
             "`Snapshot::timers`",
             qsm::TimerStats::default(),
         ),
+        latency(),
         Part::new(qsm, "Memory", "`Snapshot::memory`", qsm::Memory::default()),
         Part::new(
             qsm,
@@ -125,6 +126,11 @@ fn all() -> Vec<Part> {
             ClientStats::default(),
         ),
     ]
+}
+
+fn latency() -> Part {
+    let read = "`Snapshot::latency`, of a node with a latency budget";
+    Part::new("qsm", "Latency", read, qsm::LatencyStats::default())
 }
 
 /// The part of the manual that follows from the declarations.
@@ -283,6 +289,7 @@ fn prometheus_reads_everything_of_a_snapshot() {
         "node",
         "core",
         "timer",
+        "latency",
         "memory",
         "port",
         "subscription",

@@ -8,14 +8,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use qsm::{Flushed, Node, Publisher, Receivers, RequestError, SendError};
+use qsm::{Flushed, Node, PublishOptions, Publisher, Receivers, RequestError, SendError};
 use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::figures::{self, counted};
 use qsm_console::log::Note;
 use qsm_console::names::Names;
 use qsm_console::notice::Notices;
-use qsm_console::options::{AttachOptions, NodeOptions, RecordingOptions, StatsOptions, seconds};
+use qsm_console::options::{
+    AttachOptions, NodeOptions, RecordingOptions, StatsOptions, duration, seconds, size,
+};
 use qsm_console::output;
 use qsm_console::progress::Progress;
 use qsm_console::reach;
@@ -74,6 +76,13 @@ pub(crate) struct PubArgs {
     /// Most messages read per second [default: as fast as receivers take them]
     #[arg(long, value_name = "MESSAGES", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: Option<u32>,
+    /// Longest time that a message waits for others in its packet; full packets never wait
+    /// [default: none waits]
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "attach")]
+    pub(crate) batch_delay: Option<Duration>,
+    /// Length from which on a packet does not wait, bytes; with suffix k or M [default: a full one]
+    #[arg(long, value_name = "BYTES", value_parser = size, requires = "batch_delay")]
+    pub(crate) batch_bytes: Option<usize>,
     /// How long live receivers may take, at the end, to have everything; for those that are away it
     /// is kept, and nobody waits for them while others are live. What is missing then is named,
     /// with who lacks it, and the exit code is 4
@@ -111,7 +120,8 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     let observer = Observer::start(notices)?;
     let waiting = observer.waiting().clone();
     let publishers = waiting.during("a membership service", || {
-        node.groups(&args.groups).publishers()
+        let groups = node.groups(&args.groups);
+        groups.publish_options(args.batching()).publishers()
     });
     let publishers =
         publishers.map_err(|error| node::not_entered(error, &node, &args.node, &args.attach))?;
@@ -186,6 +196,18 @@ fn since_flush(mut flushed: Flushed, ended: Option<Flushed>) -> Flushed {
 }
 
 impl PubArgs {
+    /// How long messages may wait for others.
+    fn batching(&self) -> PublishOptions {
+        let mut options = PublishOptions::default();
+        if let Some(delay) = self.batch_delay {
+            options = options.batch_delay(delay);
+        }
+        match self.batch_bytes {
+            Some(bytes) => options.batch_bytes(bytes),
+            None => options,
+        }
+    }
+
     fn reads_stdin(&self) -> bool {
         let named = self.whole.as_ref().or(self.file.as_ref());
         named.is_none_or(|path| path.as_path() == Path::new("-"))

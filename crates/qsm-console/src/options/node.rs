@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use clap::Args;
 use qsm::{
-    Builder, DATA_HEADER_BYTES, Embedded, Family, FaultConfig, Node, Observer, Recovery,
-    RequestError,
+    Builder, DATA_HEADER_BYTES, Embedded, Family, FaultConfig, LatencyBudget, Node, Observer,
+    Recovery, RequestError,
 };
 
+use super::latency::latency_budget;
 use super::network::NetworkOptions;
 use super::quantity::{loss_ppm, size};
 use super::service::{self, ServicePlace};
@@ -47,6 +48,12 @@ pub struct NodeOptions {
     /// them; 0: nothing is kept [default: 64M]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub retention: Option<usize>,
+    /// Say which stage of messages' ways takes longer than it may: a time for all, of which each stage
+    /// has its usual share, or total=TIME and shares, such as total=5ms,batching=1ms. Stages are handoff,
+    /// batching, admission, socket-send, network (not judged), receive-buffer, repair and subscription
+    /// [default: nothing is said]
+    #[arg(long, value_name = "TIME", value_parser = latency_budget)]
+    pub latency_budget: Option<LatencyBudget>,
     /// Have the kernel clone what goes to many receivers by unicast, where it allows that (capabilities
     /// CAP_NET_ADMIN and CAP_BPF); clones do not pass this host's firewall
     #[arg(long)]
@@ -243,6 +250,9 @@ impl NodeOptions {
         }
         if let Some(bytes) = self.retention {
             builder = builder.retention_bytes(bytes);
+        }
+        if let Some(budget) = self.latency_budget {
+            builder = builder.latency_budget(budget);
         }
         Ok(self.threads.apply(builder))
     }

@@ -17,6 +17,21 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(number))
 }
 
+/// A time with its unit, as in `5ms`, `200us` or `2s`; without one, seconds.
+///
+/// # Errors
+/// Not such a time, or more than a million seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let (number, parts) = match (text.strip_suffix("us"), text.strip_suffix("ms")) {
+        (Some(number), _) => (number, 1_000_000),
+        (_, Some(number)) => (number, 1000),
+        _ => (text, 1),
+    };
+    let time =
+        seconds(number).map_err(|_| format!("{text:?} is not a time, such as 5ms, 200us or 2s"))?;
+    Ok(time / parts)
+}
+
 /// A least number, or `none`, which nothing reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Threshold(pub Option<u32>);
@@ -81,6 +96,18 @@ pub fn size(text: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_units() {
+        let micros = |micros| Ok(Duration::from_micros(micros));
+        assert_eq!(duration("5ms"), micros(5000));
+        assert_eq!(duration("200us"), micros(200));
+        assert_eq!(duration("2s"), micros(2_000_000));
+        assert_eq!(duration("0.5"), micros(500_000));
+        for wrong in ["", "ms", "5 m", "-1ms", "5ns"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn quantities_are_read_with_their_units() {

@@ -30,7 +30,7 @@ use crate::repair::RequestUrgency;
 use crate::stats::{RepairTimes, Times};
 use crate::wishes::Wishes;
 use crate::{
-    Config, ConfigError, DamageLog, Datagram, Deliver, Event, Instant, Reason, Seed, Stats,
+    Config, ConfigError, DamageLog, Datagram, Delays, Deliver, Event, Instant, Reason, Seed, Stats,
     Transmit,
 };
 
@@ -376,6 +376,23 @@ impl Endpoint {
     #[must_use]
     pub fn repair_times(&self) -> &RepairTimes {
         &self.node.repairs
+    }
+
+    /// The longest delays since they were taken last; what is sent is timed from the first call on.
+    /// It changes nothing of what the node does, and looks at the stream of each region that the
+    /// node sends to.
+    pub fn take_delays(&mut self, now: Instant) -> Delays {
+        let mut delays = Delays::default();
+        for stream in self
+            .regions
+            .table
+            .iter_mut()
+            .filter_map(Region::own_stream_mut)
+        {
+            delays.note_packet(stream.take_delays(now));
+        }
+        delays.repair = self.node.repairs.take_longest();
+        delays
     }
 
     /// Memory in use, bytes: send windows, and packets received and kept.

@@ -12,7 +12,7 @@ pub(crate) use self::routes::{Numbering, Routes};
 use crate::node::NodeState;
 use crate::region::Region;
 use crate::ring::RegionRing;
-use crate::send::{BlockPool, Message, PushError, SendConfig, SendStream};
+use crate::send::{Batching, BlockPool, Message, PushError, SendConfig, SendStream};
 use crate::{Deliver, Delivery, Instant, Promptness, PublishError};
 
 /// A group that is open for messages. What they have in common has been looked up: with a message
@@ -38,6 +38,8 @@ pub(crate) enum PublicationLanes<'a> {
     Nowhere,
     /// That of its only region.
     One(StreamLane<'a>),
+    /// The same, with limits to the wait for other messages.
+    Within(StreamLane<'a>, Batching),
     /// Those of several regions.
     Several(StreamLanes<'a>),
 }
@@ -55,9 +57,27 @@ pub(crate) struct StreamLanes<'a> {
     ids: &'a [RegionId],
     regions: &'a mut BTreeMap<RegionId, Region>,
     forgotten: u64,
+    batching: Option<Batching>,
 }
 
 impl Publication<'_> {
+    /// Limits the wait of the messages that follow for others in their packet, in the place of what
+    /// the node's configuration says (R-DATA-15).
+    #[must_use]
+    pub fn within(mut self, batching: Batching) -> Self {
+        self.way = match self.way {
+            PublicationLanes::Nowhere => PublicationLanes::Nowhere,
+            PublicationLanes::One(lane) | PublicationLanes::Within(lane, _) => {
+                PublicationLanes::Within(lane, batching)
+            }
+            PublicationLanes::Several(lanes) => PublicationLanes::Several(StreamLanes {
+                batching: Some(batching),
+                ..lanes
+            }),
+        };
+        self
+    }
+
     /// Multicasts a message; as [`Endpoint::publish`](crate::Endpoint::publish).
     ///
     /// # Errors
@@ -76,6 +96,9 @@ impl Publication<'_> {
         match &mut self.way {
             PublicationLanes::Nowhere => {}
             PublicationLanes::One(lane) => lane.push(self.now, self.pool, message)?,
+            PublicationLanes::Within(lane, batching) => {
+                lane.push_within(self.now, self.pool, message, *batching)?;
+            }
             PublicationLanes::Several(lanes) => {
                 lanes.push(self.now, self.pool, self.node, message)?;
             }
@@ -143,6 +166,7 @@ impl<'a> PublicationLanes<'a> {
                 ids,
                 regions,
                 forgotten,
+                batching: None,
             }),
         }
     }
@@ -167,14 +191,38 @@ impl<'a> StreamLane<'a> {
         message: Message<'_>,
     ) -> Result<(), PublishError> {
         let length = message.payload.len();
-        self.stream
-            .push(now, pool, message)
-            .map_err(|error| match error {
-                PushError::TooLarge { max } => PublishError::TooLarge { length, max },
-                _ => PublishError::WindowFull {
-                    region: self.region,
-                },
-            })?;
+        let pushed = self.stream.push(now, pool, message);
+        self.pushed(now, length, pushed)
+    }
+
+    /// With these limits to the wait for other messages (R-DATA-15).
+    #[inline(never)]
+    fn push_within(
+        &mut self,
+        now: Instant,
+        pool: &mut BlockPool,
+        message: Message<'_>,
+        batching: Batching,
+    ) -> Result<(), PublishError> {
+        let length = message.payload.len();
+        let pushed = self.stream.push_within(now, pool, message, batching);
+        self.pushed(now, length, pushed)
+    }
+
+    /// A message of this length has been put on the stream, or not.
+    #[inline]
+    fn pushed(
+        &mut self,
+        now: Instant,
+        length: usize,
+        pushed: Result<(), PushError>,
+    ) -> Result<(), PublishError> {
+        pushed.map_err(|error| match error {
+            PushError::TooLarge { max } => PublishError::TooLarge { length, max },
+            _ => PublishError::WindowFull {
+                region: self.region,
+            },
+        })?;
         if let Some(ring) = &mut self.ring {
             ring.note_traffic(now, length);
         }
@@ -193,8 +241,11 @@ impl StreamLanes<'_> {
     ) -> Result<(), PublishError> {
         self.check_rooms(pool, node, message.payload.len())?;
         for id in self.ids {
-            if let Some(mut lane) = self.lane(*id, node) {
-                lane.push(now, pool, message)?;
+            let batching = self.batching;
+            match (self.lane(*id, node), batching) {
+                (Some(mut lane), None) => lane.push(now, pool, message)?,
+                (Some(mut lane), Some(limits)) => lane.push_within(now, pool, message, limits)?,
+                (None, _) => {}
             }
         }
         Ok(())

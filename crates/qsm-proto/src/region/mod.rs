@@ -255,6 +255,10 @@ impl Region {
         self.sender.as_ref()
     }
 
+    pub(crate) fn own_stream_mut(&mut self) -> Option<&mut SendStream> {
+        self.sender.as_mut()
+    }
+
     /// Tells whether a member gets copies of what this node multicasts (R-REACH-4).
     #[must_use]
     pub fn copies_to(&self, member: Origin) -> bool {

@@ -6,9 +6,12 @@
 //!  closed too short     [head|A|B|C ..]        filled up to the length before, if ≤ 1/8 is missing
 //! ```
 
+use core::time::Duration;
+
 use qsm_wire::{CHUNK_HEADER_BYTES, Chunk, DataHeader, Part, TOTAL_LENGTH_BYTES};
 
-use super::{BlockPool, Message, PushError, SendConfig, SendStream, wide};
+use super::batching::BatchEnd;
+use super::{Batching, BlockPool, Intake, Message, PushError, SendConfig, SendStream, wide};
 use crate::Instant;
 
 /// A packet is padded by at most this part of its train's packet length.
@@ -32,9 +35,80 @@ impl SendStream {
         pool: &mut BlockPool,
         message: Message<'_>,
     ) -> Result<(), PushError> {
-        if self.finished {
+        match self.intake {
+            Intake::Freely => self.take(now, pool, message),
+            _ => self.push_otherwise(now, pool, message),
+        }
+    }
+
+    #[cold]
+    fn push_otherwise(
+        &mut self,
+        now: Instant,
+        pool: &mut BlockPool,
+        message: Message<'_>,
+    ) -> Result<(), PushError> {
+        let batching = Batching {
+            delay: Duration::from_nanos(self.config.batch_delay_ns),
+            ..Batching::default()
+        };
+        self.push_within(now, pool, message, batching)
+    }
+
+    /// As [`SendStream::push`], with these limits to the wait for other messages (R-DATA-15).
+    ///
+    /// # Errors
+    /// The same.
+    pub fn push_within(
+        &mut self,
+        now: Instant,
+        pool: &mut BlockPool,
+        message: Message<'_>,
+        batching: Batching,
+    ) -> Result<(), PushError> {
+        if self.intake == Intake::Finished {
             return Err(PushError::Finished);
         }
+        let (before, end) = (self.store.open_sequence(), self.open_end());
+        self.take(now, pool, message)?;
+        let mut end = match self.store.open_sequence() == before {
+            true => end,
+            false => BatchEnd::OPEN,
+        };
+        end.limit(now, batching, self.store.open_bytes());
+        self.batch_end = end;
+        self.intake = match end == self.usual_end() {
+            true => Intake::Freely,
+            false => Intake::Patiently,
+        };
+        Ok(())
+    }
+
+    /// The time until which the open packet waits.
+    pub(super) fn open_end(&self) -> BatchEnd {
+        match self.intake {
+            Intake::Patiently => self.batch_end,
+            _ => self.usual_end(),
+        }
+    }
+
+    /// The same, as the configuration has it.
+    fn usual_end(&self) -> BatchEnd {
+        let since = self.store.open_since();
+        let mut end = BatchEnd::OPEN;
+        if let Some(since) = since {
+            end.limit_time(since, Duration::from_nanos(self.config.batch_delay_ns));
+        }
+        end
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        now: Instant,
+        pool: &mut BlockPool,
+        message: Message<'_>,
+    ) -> Result<(), PushError> {
         if self.unsent_bytes() >= self.config.backlog_bytes {
             return Err(PushError::Full);
         }
@@ -56,7 +130,7 @@ impl SendStream {
     /// longer may be taken too.
     #[must_use]
     pub fn room_bytes(&self, free_blocks: usize) -> usize {
-        if self.finished || self.unsent_bytes() >= self.config.backlog_bytes {
+        if self.intake == Intake::Finished || self.unsent_bytes() >= self.config.backlog_bytes {
             return 0;
         }
         let capacity = self.config.packet_bytes;
@@ -73,7 +147,7 @@ impl SendStream {
     /// many there are.
     #[must_use]
     pub fn blocks_needed(&self, length: usize) -> Option<usize> {
-        if self.finished || self.unsent_bytes() >= self.config.backlog_bytes {
+        if self.intake == Intake::Finished || self.unsent_bytes() >= self.config.backlog_bytes {
             return None;
         }
         let capacity = self.config.packet_bytes;
@@ -157,10 +231,10 @@ impl SendStream {
             .packets_after(self.store.end() + padding, capacity)
             > 0
         {
-            self.close_packet(padding);
+            self.close_packet(now, padding);
         } else {
             let block = pool.take().ok_or(PushError::Full)?;
-            self.close_packet(padding);
+            self.close_packet(now, padding);
             self.store.add_block(block);
         }
         let opening = self.opening();
@@ -186,9 +260,12 @@ impl SendStream {
     }
 
     /// Closes the open packet, if there is one.
-    pub(super) fn close_packet(&mut self, padding: usize) {
+    pub(super) fn close_packet(&mut self, now: Instant, padding: usize) {
         if !self.store.is_open() {
             return;
+        }
+        if self.passage.is_some() {
+            self.follow_open(now);
         }
         let coverage = self.config.coverage;
         let length = self.store.close(padding, self.counters.messages, coverage);

@@ -189,6 +189,9 @@ impl SendStream {
         }
         if self.closed_bytes == 0 {
             self.run = super::PaddingRun::default();
+            if let Some(passage) = &mut self.passage {
+                passage.forget();
+            }
         }
         self.marks.highest = self.marks.highest.max(upto);
         self.note_stable(upto);

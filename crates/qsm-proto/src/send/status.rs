@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use qsm_wire::{Heartbeat, Hop, ViewNumber};
 
-use super::SendStream;
+use super::{Intake, SendStream};
 use crate::{Destination, Instant, Outbox, Reason};
 
 /// Longest time between heartbeats.
@@ -194,7 +194,7 @@ impl SendStream {
 
     /// Appends a heartbeat: on its own timer, and in answer to a stream query.
     pub fn heartbeat(&self, out: &mut Vec<u8>) {
-        let finished = self.finished && self.unsent_bytes() == 0;
+        let finished = self.intake == Intake::Finished && self.unsent_bytes() == 0;
         let newest_first = self.openings.iter().rev().copied();
         let highest = self.marks.highest;
         Heartbeat::encode(

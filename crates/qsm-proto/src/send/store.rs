@@ -99,6 +99,11 @@ impl SendBuffer {
         self.open.is_some()
     }
 
+    /// The number of the open packet.
+    pub(super) fn open_sequence(&self) -> Option<u64> {
+        self.open.map(|_| self.assembled() + 1)
+    }
+
     /// The open packet as it is.
     pub(super) fn open_packet(&self) -> Option<&[u8]> {
         let start = usize::from(self.open?.offset);

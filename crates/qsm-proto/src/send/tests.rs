@@ -124,7 +124,7 @@ impl Bench {
         let in_flight = self.stream.in_flight_bytes();
         let under_way = self.stream.under_way_bytes;
         let window = self.stream.window_bytes();
-        let kept_max = window * self.stream.config.kept_factor;
+        let kept_max = window * self.stream.config.kept_factor as usize;
         let first = self.stream.highest() + 1;
         // No receiver holds it.
         let beyond = self.stream.minimum.is_some();

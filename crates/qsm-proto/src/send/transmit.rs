@@ -1,7 +1,8 @@
 //! From packets to trains.
 
 use super::minimum::MinimumRate;
-use super::{PaddingRun, SendStream, TRAIN_BYTES_MAX, TRAIN_PACKETS_MAX, wide};
+use super::passage::{ClosedPacket, PacketDelays};
+use super::{Intake, PaddingRun, SendStream, TRAIN_BYTES_MAX, TRAIN_PACKETS_MAX, wide};
 use crate::Instant;
 
 /// Packets to be sent with one system call.
@@ -68,6 +69,7 @@ impl SendStream {
             if self.pacer.packets() > 0 {
                 self.pacer.held_otherwise();
             }
+            self.note_held(now);
             return None;
         }
         let first = self.marks.highest + 1;
@@ -85,6 +87,9 @@ impl SendStream {
         self.alarms.data_sent(now, self.config.last_resort);
         let sendings = self.sendings.get_or_insert_default();
         sendings.note(now, self.marks.highest);
+        if let Some(passage) = &mut self.passage {
+            passage.leave(now, self.marks.highest);
+        }
         self.counters.trains += 1;
         self.counters.packets += wide(plan.packets);
         self.counters.bytes += wide(plan.bytes);
@@ -110,7 +115,39 @@ impl SendStream {
     /// Whether [`SendStream::poll_train`] would return something now.
     pub fn can_send(&mut self, now: Instant) -> bool {
         self.refill(now);
-        self.plan(now).packets > 0
+        let sends = self.plan(now).packets > 0;
+        if !sends {
+            self.note_held(now);
+        }
+        sends
+    }
+
+    /// The longest delays of packets that have left since this was called last, and of what is held
+    /// now. Packets are timed from the first call on.
+    pub(crate) fn take_delays(&mut self, now: Instant) -> PacketDelays {
+        self.passage.get_or_insert_default().take(now)
+    }
+
+    /// Nothing may leave now: what is ready is held.
+    fn note_held(&mut self, now: Instant) {
+        let ready = self.closed_bytes > 0 || self.ripe(now);
+        if let Some(passage) = self.passage.as_mut().filter(|_| ready) {
+            passage.hold(now);
+        }
+    }
+
+    /// The open packet is to be closed now.
+    #[cold]
+    pub(super) fn follow_open(&mut self, now: Instant) {
+        let end = self.open_end();
+        if let Some((passage, opened)) = self.passage.as_mut().zip(self.store.open_since()) {
+            let packet = ClosedPacket {
+                sequence: self.store.assembled() + 1,
+                opened,
+                end,
+            };
+            passage.close(now, packet);
+        }
     }
 
     fn refill(&mut self, now: Instant) {
@@ -129,8 +166,21 @@ impl SendStream {
             return false;
         }
         let unsent = self.store.after(self.marks.highest).next();
-        let window = |length| length > self.window_left_bytes() || self.window_left_packets() == 0;
-        unsent.is_some_and(|entry| window(entry.length()) || self.pacer.is_advised())
+        unsent.is_some_and(|entry| self.exceeds_window(entry.length()) || self.pacer.is_advised())
+    }
+
+    /// Tells whether window or rate have no room for the next packet as it is, which may still be open.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        let unsent = self.store.after(self.marks.highest).next();
+        self.pacer.packets() == 0
+            || self.exceeds_window(
+                unsent.map_or_else(|| self.store.open_bytes(), |entry| entry.length()),
+            )
+    }
+
+    fn exceeds_window(&self, length: usize) -> bool {
+        length > self.window_left_bytes() || self.window_left_packets() == 0
     }
 
     fn plan(&mut self, now: Instant) -> TrainPlan {
@@ -170,16 +220,22 @@ impl SendStream {
         }
         let together = block.is_none_or(|block| block == self.store.last_block());
         if self.ripe(now) && together && plan.add(self.store.open_bytes()) {
-            self.close_packet(0);
+            self.close_packet(now, 0);
         }
         plan
     }
 
     /// Whether the open packet need not wait for more messages.
     fn ripe(&self, now: Instant) -> bool {
-        self.store
-            .open_since()
-            .is_some_and(|since| since.after(self.config.batch_delay) <= now)
+        match self.intake {
+            Intake::Patiently => self.store.is_open() && self.batch_end.is_over(now),
+            _ => {
+                let since = self.store.open_since();
+                since.is_some_and(|since| {
+                    now.0.saturating_sub(since.0) >= self.config.batch_delay_ns
+                })
+            }
+        }
     }
 
     /// The bytes of a packet that has been sent and is still kept, as they were sent: a repair.
@@ -223,16 +279,12 @@ impl SendStream {
 
     fn train_timeout(&self) -> Option<Instant> {
         let unsent = self.store.after(self.marks.highest).next();
-        let (length, ripe) = match (unsent, self.store.open_since()) {
-            (Some(entry), _) => (entry.length(), None),
-            (None, Some(since)) => {
-                let delay = self.config.batch_delay;
-                let ripe = (!delay.is_zero()).then(|| since.after(delay));
-                (self.store.open_bytes(), ripe)
-            }
-            (None, None) => return None,
+        let (length, ripe) = match unsent {
+            Some(entry) => (entry.length(), None),
+            None if self.store.is_open() => (self.store.open_bytes(), self.open_end().timeout()),
+            None => return None,
         };
-        let waits = length > self.window_left_bytes() || self.window_left_packets() == 0;
+        let waits = self.exceeds_window(length);
         let timeout = self.pacer.next_timeout().max(ripe);
         if waits && self.in_flight_bytes() > 0 {
             let minimum = self.minimum.as_deref()?.next_timeout()?;

@@ -24,6 +24,7 @@
 //! | [`deafness`] | multicast that does not arrive is named within three seconds, and no other | R-REACH-1, R-REACH-2 |
 //! | [`delays`] | a silent member delays nobody for long | R-VIEW-12 |
 //! | [`slowness`] | a member that alone is slow holds senders no longer than twice `slow_after` and 4 s | R-RATE-6 |
+//! | [`batching`] | no message waits for others longer than its publisher lets it | R-DATA-4, R-DATA-15, R244 |
 //! | [`minimum`] | no receiver holds a sender below the rate that the operator gives | R-RATE-10, R206, R207 |
 //! | [`credit`] | no sender is left without credit, whatever packets are lost | R-RATE-4, R-RATE-11 |
 //! | [`flush`] | what a sender takes for stable, live receivers have, and it keeps it for the others | R-VIEW-13, R-MEM-14 |
@@ -39,6 +40,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod agreement;
+pub(crate) mod batching;
 pub(crate) mod completeness;
 pub(crate) mod copies;
 pub(crate) mod creation;
@@ -81,6 +83,7 @@ use qsm_proto::{Instant, Promptness};
 use qsm_wire::{Origin, ViewNumber};
 
 use self::agreement::Agreement;
+use self::batching::Waits;
 use self::copies::Copies;
 use self::cutoff::Cutoff;
 use self::deafness::Deafness;
@@ -118,6 +121,7 @@ pub(crate) struct Arrival<'a> {
 pub(crate) struct Checkers {
     pub(crate) history: History,
     pub(crate) agreement: Agreement,
+    pub(crate) batching: Waits,
     pub(crate) copies: Copies,
     pub(crate) cutoff: Cutoff,
     pub(crate) deafness: Deafness,
@@ -147,6 +151,7 @@ impl Checkers {
         Self {
             history: History::default(),
             agreement: Agreement::default(),
+            batching: Waits::default(),
             copies: Copies::default(),
             cutoff: Cutoff::default(),
             deafness: Deafness::default(),

@@ -1,6 +1,7 @@
 //! From a seed to a run.
 
 mod addresses;
+mod batches;
 mod dice;
 mod divisions;
 mod faults;
@@ -22,6 +23,7 @@ use qsm_testnet::{Burst, NetworkOptions, Sites};
 use qsm_wire::membership::Role;
 
 use self::addresses::add_addresses;
+use self::batches::add_batches;
 use self::dice::Dice;
 use self::divisions::add_hints;
 use self::faults::{add_filters, add_pauses, faults};
@@ -82,14 +84,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
             pull_late: switches.one_in(8),
             ..Recovery::default()
         },
-        pace: Pace {
-            faithful_rate: dice.one_in(8),
-            rings_in_turn: switches.one_in(8),
-            partition_feedback: switches.one_in(8),
-            rate_max_packets: *dice.pick(&[u32::MAX, 10_000, 1000]),
-            batch_delay: *dice.pick(&[Duration::ZERO, Duration::from_millis(1)]),
-            ..Pace::default()
-        },
+        pace: pace(&mut dice, &mut switches),
         gone_after: *pauses.pick(&[Duration::ZERO, SHORT_GONE, LONG_GONE, LONG_GONE]),
         slow_after: Duration::ZERO,
         plan_interval: Duration::ZERO,
@@ -98,6 +93,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         prompt: BTreeMap::new(),
         hints: Vec::new(),
         lifetimes: BTreeMap::new(),
+        batches: BTreeMap::new(),
         repair_bytes_per_second: 0,
         paces: BTreeMap::new(),
         tells_rates: false,
@@ -121,7 +117,7 @@ fn add_choices(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
     let options = add_residue(slow_down(options, sizes), sizes);
     let options = add_prompt(add_common(add_merging(options, sizes), sizes));
     let options = add_hints(add_parities(options));
-    let options = add_minima(add_paces(add_lifetimes(add_addresses(options))));
+    let options = add_batches(add_minima(add_paces(add_lifetimes(add_addresses(options)))));
     match sizes.faults_max {
         0 => options,
         _ => add_foreign(options),
@@ -240,6 +236,17 @@ fn sites(dice: &mut Dice) -> Sites {
         bits_per_second: *dice.pick(&[1_000_000_000, 50_000_000]),
         queue_bytes: 1 << 20,
         loss_ppm: *dice.pick(&[0, 1000, 10_000]),
+    }
+}
+
+fn pace(dice: &mut Dice, switches: &mut Dice) -> Pace {
+    Pace {
+        faithful_rate: dice.one_in(8),
+        rings_in_turn: switches.one_in(8),
+        partition_feedback: switches.one_in(8),
+        rate_max_packets: *dice.pick(&[u32::MAX, 10_000, 1000]),
+        batch_delay: *dice.pick(&[Duration::ZERO, Duration::from_millis(1)]),
+        ..Pace::default()
     }
 }
 

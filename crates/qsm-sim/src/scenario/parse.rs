@@ -1,6 +1,7 @@
 use core::ops::RangeInclusive;
 use std::collections::BTreeSet;
 
+use qsm_proto::send::Batching;
 use qsm_proto::{Promptness, Seed};
 use qsm_testnet::{Burst, Sites};
 use qsm_wire::membership::Role;
@@ -76,7 +77,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 const SIZES: [(&str, Sizes); 2] = [("mix", Sizes::MIX), ("small", Sizes::SMALL)];
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 45] = [
+const VERBS: [(&str, Verb); 46] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -145,6 +146,7 @@ const VERBS: [(&str, Verb); 45] = [
         Verb::Switch(|options| options.pace.partition_feedback = true),
     ),
     ("rate-max", Verb::RateMax),
+    ("batch", Verb::Batch),
     ("batch-delay", Verb::BatchDelay),
     ("queue-target", Verb::QueueTarget),
     ("at", Verb::At),
@@ -186,6 +188,7 @@ enum Verb {
     RepairLimit,
     ParitiesAhead,
     RateMax,
+    Batch,
     BatchDelay,
     QueueTarget,
     At,
@@ -254,6 +257,7 @@ impl Reader {
             Verb::RepairLimit => options.repair_bytes_per_second = words.number("bytes")?,
             Verb::ParitiesAhead => options.recovery.parities_ahead = words.number("parities")?,
             Verb::RateMax => options.pace.rate_max_packets = words.number("packets per second")?,
+            Verb::Batch => batch(options, words)?,
             Verb::BatchDelay => options.pace.batch_delay = words.time("the delay")?,
             Verb::QueueTarget => options.pace.queue_target = words.time("the target")?,
             Verb::At => self.at(words, place)?,
@@ -430,6 +434,19 @@ fn hint(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
     options.hints.push(kind(named));
     let contradiction = options.service_hints().err();
     contradiction.map_or(Ok(()), |error| Err(words.wrong(error.to_string())))
+}
+
+fn batch(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
+    let group = words.number("a group")?;
+    let batching = Batching {
+        delay: words.time("the delay")?,
+        bytes: match words.peek().is_none() {
+            true => usize::MAX,
+            false => words.number("bytes")?,
+        },
+    };
+    options.batches.insert(group, batching);
+    Ok(())
 }
 
 fn lifetime(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {

@@ -163,6 +163,13 @@ fn write_network(options: &SimOptions, out: &mut String) -> fmt::Result {
 
 /// Writes what services know of nodes and groups by their names.
 fn write_hints(options: &SimOptions, out: &mut String) -> fmt::Result {
+    for (group, batching) in &options.batches {
+        write!(out, "batch {group} {}", Time(batching.delay))?;
+        match batching.bytes {
+            usize::MAX => writeln!(out)?,
+            bytes => writeln!(out, " {bytes}")?,
+        }
+    }
     for (group, time) in &options.lifetimes {
         writeln!(out, "lifetime {group} {}", Time(*time))?;
     }

@@ -289,7 +289,7 @@ impl Session {
             ));
         }
         self.reserve(names.len(), 0)?;
-        let made = self.node.publishers(names);
+        let made = self.node.publishers(names, None);
         let mut table = self.table();
         if made.is_err() || self.line.ended().is_some() {
             table.groups -= names.len();

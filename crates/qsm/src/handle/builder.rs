@@ -9,6 +9,7 @@ use qsm_wire::Coverage;
 
 use super::service::share_ppm;
 use crate::handoff::gate::GateLimits;
+use crate::latency::LatencyBudget;
 use crate::runtime::network::{ChannelOptions, NetworkOptions, plain};
 use crate::runtime::settings::{Embedded, NodeSettings, RecordingSettings};
 use crate::runtime::tap::{Tap, Tapped};
@@ -72,6 +73,7 @@ impl Builder {
             },
             request_timeout: Self::REQUEST_TIMEOUT,
             threads: ThreadOptions::default(),
+            latency_budget: None,
             tap: None,
             recording: RecordingSettings {
                 path: None,
@@ -334,6 +336,19 @@ impl Builder {
     /// runs without.
     pub fn admin(mut self, admin: bool) -> Self {
         self.settings.admin = admin;
+        self
+    }
+
+    /// Watches how long each stage of a message's way takes at this node, and says which takes longer
+    /// than its share: by [`Event::OverBudget`](crate::Event::OverBudget) and in
+    /// [`LatencyStats`](crate::LatencyStats). Not watched if not given.
+    ///
+    /// Each publisher then reads the clock for one message at a time, and the core thread looks at its
+    /// streams and queues once in a millisecond at most; it wakes when a message has waited for
+    /// its reader for as long as it may. Upcalls and attached processes have no queue that is watched, and
+    /// of the network nobody knows ([`Stage::Network`](crate::Stage::Network)).
+    pub fn latency_budget(mut self, budget: LatencyBudget) -> Self {
+        self.settings.latency_budget = Some(budget);
         self
     }
 

@@ -11,7 +11,7 @@ use crate::handle::errand::Errand;
 use crate::handle::feed::FeedHandle;
 use crate::handle::follow::{Follower, Source};
 use crate::handle::latest::Latest;
-use crate::handle::options::GroupOptions;
+use crate::handle::options::{GroupOptions, PublishOptions};
 use crate::handle::pattern::Patterns;
 use crate::handle::publisher::Publisher;
 use crate::handle::subscription::{
@@ -126,6 +126,12 @@ impl Group {
     /// As [`GroupOptions::delivery`].
     pub fn delivery(mut self, delivery: DeliveryMode) -> Self {
         self.groups.options = self.groups.options.delivery(delivery);
+        self
+    }
+
+    /// As [`PublishOptions`], all at once, for [`Group::publisher`] and [`Group::feed`].
+    pub fn publish_options(mut self, options: PublishOptions) -> Self {
+        self.groups.publish = options;
         self
     }
 
@@ -346,6 +352,7 @@ pub struct Groups {
     node: NodeBack,
     names: Vec<Arc<str>>,
     options: GroupOptions,
+    publish: PublishOptions,
 }
 
 impl Groups {
@@ -358,12 +365,19 @@ impl Groups {
             node: node.clone(),
             names: names.collect(),
             options: GroupOptions::default(),
+            publish: PublishOptions::default(),
         }
     }
 
     /// All options at once, in place of what was set before.
     pub fn options(mut self, options: GroupOptions) -> Self {
         self.options = options;
+        self
+    }
+
+    /// As [`Group::publish_options`], for the publishers of all.
+    pub fn publish_options(mut self, options: PublishOptions) -> Self {
+        self.publish = options;
         self
     }
 
@@ -536,10 +550,11 @@ impl Groups {
         let names = self.plain("a publisher")?;
         Ok(match &self.node {
             NodeBack::Own(node) => {
-                let made = node.publishers(names)?;
+                let made = node.publishers(names, self.publish.batching())?;
                 made.into_iter().map(Publisher::own).collect()
             }
             NodeBack::Attached(engine) => {
+                self.check_publishing()?;
                 let made = engine.publishers(names.to_vec())?;
                 made.into_iter().map(Publisher::attached).collect()
             }
@@ -554,7 +569,9 @@ impl Groups {
         match &self.node {
             NodeBack::Own(node) => {
                 let names = self.plain("a publisher")?;
-                let made = node.publishers_async(names).await?;
+                let made = node
+                    .publishers_async(names, self.publish.batching())
+                    .await?;
                 Ok(made.into_iter().map(Publisher::own).collect())
             }
             NodeBack::Attached(_) => {
@@ -573,6 +590,17 @@ impl Groups {
         let (bytes, overflow) = self.options.ring();
         refuse_hold(overflow)?;
         engine.client().subscribe(names, bytes, overflow)
+    }
+
+    /// An engine packs messages of all processes by its own limits.
+    fn check_publishing(&self) -> Result<(), RequestError> {
+        match self.publish == PublishOptions::default() {
+            true => Ok(()),
+            false => Err(RequestError::NotAttached {
+                what: "limiting the wait of messages for others",
+                remedy: "publish with a node of this process, or without these options",
+            }),
+        }
     }
 
     /// An engine delivers in order.

@@ -1,7 +1,65 @@
+use std::time::Duration;
+
+use qsm_proto::send::Batching;
+
 use crate::handoff::aside::Item;
 use crate::handoff::message::{Capacity, Overflow};
 use crate::handoff::mode::DeliveryMode;
 use crate::handoff::received::Received;
+
+/// Options of a publisher to groups, as plain data.
+///
+/// ```
+/// use std::time::Duration;
+/// use qsm::PublishOptions;
+///
+/// // Samples may wait for a millisecond, so that more of them share a packet.
+/// let samples = PublishOptions::default().batch_delay(Duration::from_millis(1));
+/// # assert_ne!(samples, PublishOptions::default());
+/// ```
+///
+/// [`Group::publish_options`](crate::Group::publish_options) and
+/// [`Groups::publish_options`](crate::Groups::publish_options) take them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PublishOptions {
+    delay: Option<Duration>,
+    bytes: usize,
+}
+
+impl Default for PublishOptions {
+    fn default() -> Self {
+        Self {
+            delay: None,
+            bytes: usize::MAX,
+        }
+    }
+}
+
+impl PublishOptions {
+    /// Longest time that a message waits for others to fill its packet; what
+    /// [`Pace::batch_delay`](crate::Pace::batch_delay) says if not given, which is no time. Messages of
+    /// different groups share packets, and the one that may wait least decides when its packet
+    /// leaves. Full packets never wait. Receivers' credit and the rate may hold a packet for longer.
+    #[must_use]
+    pub fn batch_delay(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay);
+        self
+    }
+
+    /// Length from which on a packet does not wait, bytes, its header included; if not given, that of
+    /// a full one. Without effect without [`PublishOptions::batch_delay`].
+    #[must_use]
+    pub fn batch_bytes(mut self, bytes: usize) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// The same for the protocol, if it is given.
+    pub(crate) fn batching(&self) -> Option<Batching> {
+        let bytes = self.bytes;
+        self.delay.map(|delay| Batching { delay, bytes })
+    }
+}
 
 /// Options of a subscription to groups, as plain data: keep them, copy them, use them for many.
 ///

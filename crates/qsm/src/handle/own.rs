@@ -11,6 +11,7 @@ use qsm_admin::{AdminSocket, Answer as AdminAnswer, Question};
 use qsm_exporter::Exporter;
 use qsm_metrics::prometheus::Page;
 use qsm_proto::account::{GroupAccount, MessageAccount};
+use qsm_proto::send::Batching;
 use qsm_wire::membership::{AnswerRows, QueryKind};
 use qsm_wire::{NodeId, Origin};
 
@@ -271,8 +272,12 @@ impl OwnNode {
     }
 
     /// Publishers come in the order of the names.
-    pub(crate) fn publishers(&self, names: &[Arc<str>]) -> Result<Vec<OwnPublisher>, RequestError> {
-        let asked = self.ask_to_publish(names)?;
+    pub(crate) fn publishers(
+        &self,
+        names: &[Arc<str>],
+        batching: Option<Batching>,
+    ) -> Result<Vec<OwnPublisher>, RequestError> {
+        let asked = self.ask_to_publish(names, batching)?;
         let made = asked.into_iter().map(|(engine, answer)| {
             let outlets = answer.wait();
             outlets.map(|outlets| self.publishers_at(engine, outlets))
@@ -285,9 +290,10 @@ impl OwnNode {
     pub(crate) async fn publishers_async(
         &self,
         names: &[Arc<str>],
+        batching: Option<Batching>,
     ) -> Result<Vec<OwnPublisher>, RequestError> {
         let mut made = Vec::new();
-        for (engine, answer) in self.ask_to_publish(names)? {
+        for (engine, answer) in self.ask_to_publish(names, batching)? {
             // Answers that are not waited for any more are refused, and what they bring given up.
             made.push(self.publishers_at(engine, answer.arrive().await?));
         }
@@ -298,6 +304,7 @@ impl OwnNode {
     fn ask_to_publish(
         &self,
         names: &[Arc<str>],
+        batching: Option<Batching>,
     ) -> Result<Vec<(&Engine, Outlets<'_>)>, RequestError> {
         let doing = "entering groups; is a membership service running and reachable?";
         let shares = self.engines.shards().split(names);
@@ -305,6 +312,7 @@ impl OwnNode {
             let engine = self.engines.at(core);
             let publish = |reply, deadline| Command::Publish {
                 names,
+                batching,
                 deadline,
                 reply,
             };

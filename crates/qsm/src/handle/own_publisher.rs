@@ -232,7 +232,13 @@ impl OwnPublisher {
 
     pub(crate) fn feed(&self, feed: Box<dyn Feed>) -> Result<OwnFeed, RequestError> {
         let name = Arc::clone(&self.outlet.name);
-        let command = |reply, _| Command::Feed { name, feed, reply };
+        let batching = self.outlet.batching;
+        let command = |reply, _| Command::Feed {
+            name,
+            feed,
+            batching,
+            reply,
+        };
         let FeedPlace { slot, signal } = self.shared.ask("registering a feed", None, command)?;
         Ok(OwnFeed {
             slot,

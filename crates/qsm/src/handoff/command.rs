@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use qsm_proto::account::{GroupAccount, MessageAccount};
+use qsm_proto::send::Batching;
 use qsm_wire::Origin;
 use qsm_wire::membership::{AnswerRows, QueryKind};
 
@@ -55,6 +56,7 @@ pub(crate) enum Command {
     Feed {
         name: Arc<str>,
         feed: Box<dyn Feed>,
+        batching: Option<Batching>,
         reply: Reply<FeedPlace>,
     },
     Flush {
@@ -74,6 +76,7 @@ pub(crate) enum Command {
     },
     Publish {
         names: Vec<Arc<str>>,
+        batching: Option<Batching>,
         deadline: Instant,
         reply: Reply<Vec<Arc<Outlet>>>,
     },

@@ -10,6 +10,7 @@ use qsm_wire::Coverage;
 
 use crate::error::StartError;
 use crate::handoff::gate::GateLimits;
+use crate::latency::LatencyBudget;
 use crate::runtime::network::{ChannelOptions, NetworkOptions};
 use crate::runtime::tap::Tap;
 use crate::runtime::threads::ThreadOptions;
@@ -88,6 +89,7 @@ pub(crate) struct NodeSettings {
     pub(crate) queues: GateLimits,
     pub(crate) request_timeout: Duration,
     pub(crate) threads: ThreadOptions,
+    pub(crate) latency_budget: Option<LatencyBudget>,
     pub(crate) tap: Option<Tap>,
     pub(crate) recording: RecordingSettings,
 }

@@ -1,7 +1,7 @@
 //! From the protocol to the socket. What the send buffer has no room for is kept and goes first
 //! when there is room again; nothing is overtaken and no control packet is lost here.
 
-use std::time;
+use std::time::{self, Duration};
 
 use qsm_net::{Ports, SendError, Sent};
 use qsm_proto::{CopiesLeft, Destination, Instant, Transmit};
@@ -21,6 +21,10 @@ pub(crate) struct Transmitter {
     /// Copies wait for room in the send buffer where they were polled.
     copies_wait: bool,
     more: bool,
+    /// Since when the send buffer has had no room.
+    blocked_since: Option<Instant>,
+    /// The longest time of that which is over, since it was taken.
+    blocked: Duration,
     stats: RuntimeStats,
     tap: Option<Tap>,
 }
@@ -57,6 +61,26 @@ impl Transmitter {
     /// Sends what there is, up to the quantum. Returns the bytes of it, as far as the kernel took
     /// them at once.
     pub(crate) fn run(&mut self, now: Instant, from: &mut impl Poll, port: &mut Ports) -> usize {
+        let taken = self.send(now, from, port);
+        match self.held_for.is_some() || self.copies_wait {
+            true => _ = self.blocked_since.get_or_insert(now),
+            false => {
+                if let Some(since) = self.blocked_since.take() {
+                    self.blocked = self.blocked.max(now.since(since));
+                }
+            }
+        }
+        taken
+    }
+
+    /// The longest time for which the send buffer had no room, since this was asked last.
+    pub(crate) fn take_blocked(&mut self, now: Instant) -> Duration {
+        let since = self.blocked_since;
+        let so_far = since.map_or(Duration::ZERO, |since| now.since(since));
+        core::mem::take(&mut self.blocked).max(so_far)
+    }
+
+    fn send(&mut self, now: Instant, from: &mut impl Poll, port: &mut Ports) -> usize {
         let mut taken = 0;
         self.more = true;
         if !self.send_held(port) || self.copies_wait && !port.writable() {

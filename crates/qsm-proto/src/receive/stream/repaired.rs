@@ -33,7 +33,7 @@ fn is_answer(hop: Hop) -> bool {
 
 /// Notes how long the gap lasted and, where one request brought one answer, the round trip.
 fn note_times(gap: &Gap, hop: Hop, context: &mut StreamContext<'_>) {
-    context.repairs.lasted.record(context.now.since(gap.found));
+    context.repairs.note_lasted(context.now.since(gap.found));
     if gap.attempts > 0 {
         context.request_window.repaired();
     }

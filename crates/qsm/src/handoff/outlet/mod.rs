@@ -11,12 +11,15 @@
 
 mod pop;
 mod push;
+mod timing;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_queue::SegQueue;
+use qsm_proto::send::Batching;
 
+use self::timing::QueueTiming;
 use crate::handoff::signal::Signal;
 
 /// A publisher's queue.
@@ -26,6 +29,10 @@ pub(crate) struct Outlet {
     /// Its place in the core's table of sources.
     pub(crate) slot: u32,
     pub(crate) signal: Signal,
+    /// Limits to the wait of its messages for others, if they are not those of the node.
+    pub(crate) batching: Option<Batching>,
+    /// Of a node with a latency budget.
+    timing: Option<QueueTiming>,
     queue: SegQueue<Vec<u8>>,
     /// Messages that take room: queued, or reserved.
     messages: AtomicUsize,
@@ -43,12 +50,26 @@ impl Outlet {
             name,
             slot,
             signal: Signal::idle(),
+            batching: None,
+            timing: None,
             queue: SegQueue::new(),
             messages: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             taken: AtomicU64::new(0),
         }
+    }
+
+    /// With these limits to the wait of its messages for others.
+    pub(crate) fn within(mut self, batching: Option<Batching>) -> Self {
+        self.batching = batching;
+        self
+    }
+
+    /// With its messages timed, one at a time.
+    pub(crate) fn timed(mut self, timed: bool) -> Self {
+        self.timing = timed.then(QueueTiming::new);
+        self
     }
 
     pub(crate) fn taken(&self) -> u64 {

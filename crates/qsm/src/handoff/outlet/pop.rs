@@ -1,6 +1,7 @@
 //! As the core thread: the next message, and the room that it leaves.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::Outlet;
 use crate::handoff::gate::Gate;
@@ -9,6 +10,11 @@ impl Outlet {
     /// The next message; it still counts until [`Outlet::release`].
     pub(crate) fn pop(&self) -> Option<Vec<u8>> {
         self.queue.pop()
+    }
+
+    /// When the message came that was timed, if it has left since this was asked last.
+    pub(crate) fn timed_since(&self) -> Option<Instant> {
+        self.timing.as_ref()?.take(self.taken())
     }
 
     /// A message of this length has left. Those who wait are told by the owner of the gate.

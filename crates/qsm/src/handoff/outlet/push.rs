@@ -44,7 +44,10 @@ impl Outlet {
 
     /// Queues a message that is admitted. It counts as accepted from before it can be taken.
     fn put(&self, message: Vec<u8>) -> bool {
-        self.accepted.fetch_add(1, Ordering::Release);
+        let before = self.accepted.fetch_add(1, Ordering::Release);
+        if let Some(timing) = &self.timing {
+            timing.accept(before + 1);
+        }
         self.queue.push(message);
         self.signal.raise()
     }

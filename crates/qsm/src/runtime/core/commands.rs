@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use qsm_proto::account::GroupAccount;
-use qsm_wire::membership::Role;
+use qsm_proto::send::Batching;
+use qsm_wire::membership::{AnswerRows, QueryKind, Role};
 
 use super::Core;
 use super::pending::{Asked, Condition, Flush, Wait};
@@ -28,7 +29,12 @@ impl Core {
             }
             Command::Embed => self.embed_for_another(),
             Command::Events { inbox } => self.readers.add(inbox),
-            Command::Feed { name, feed, reply } => self.add_feed(&name, feed, reply),
+            Command::Feed {
+                name,
+                feed,
+                batching,
+                reply,
+            } => self.add_feed(&name, feed, batching, reply),
             Command::Flush {
                 deadline,
                 told,
@@ -45,32 +51,26 @@ impl Core {
             Command::MessageAccount(question) => self.account_for(question),
             Command::Publish {
                 names,
+                batching,
                 deadline,
                 reply,
             } => {
-                self.sources.hold(&names);
-                let texts = names.iter().map(|name| name.to_string()).collect();
-                let request = self.endpoint.enter(self.now, Role::Publisher, texts);
-                let deadline = self.clock.at(deadline);
-                self.pending
-                    .ask(request, deadline, Asked::Publish { names, reply });
+                let asked = Asked::Publish {
+                    names,
+                    batching,
+                    reply,
+                };
+                self.ask_to_publish(asked, deadline);
             }
             Command::Query {
                 kind,
                 deadline,
                 reply,
-            } => {
-                let request = self.endpoint.query(self.now, kind);
-                let deadline = self.clock.at(deadline);
-                self.pending.ask(request, deadline, Asked::Query { reply });
-            }
+            } => self.query(kind, deadline, reply),
             Command::Retire { slot } => self.retire(slot),
             Command::Service { address } => self.endpoint.set_service(self.now, address),
             Command::ServiceMoved { address } => self.lead_to(address),
-            Command::ServiceYielded => {
-                self.embedding.stop();
-                self.readers.tell(&Event::ServiceYielded);
-            }
+            Command::ServiceYielded => self.yield_service(),
             Command::Shutdown {
                 deadline,
                 reason,
@@ -126,11 +126,39 @@ impl Core {
         self.wait_for(deadline, condition, reply);
     }
 
-    fn add_feed(&mut self, name: &Arc<str>, feed: Box<dyn Feed>, reply: Reply<FeedPlace>) {
-        let (slot, signal) = self.sources.add_feed(name, feed);
+    fn yield_service(&mut self) {
+        self.embedding.stop();
+        self.readers.tell(&Event::ServiceYielded);
+    }
+
+    fn add_feed(
+        &mut self,
+        name: &Arc<str>,
+        feed: Box<dyn Feed>,
+        batching: Option<Batching>,
+        reply: Reply<FeedPlace>,
+    ) {
+        let (slot, signal) = self.sources.add_feed(name, feed, batching);
         if !reply.answer(Ok(FeedPlace { slot, signal })) {
             self.retire(slot);
         }
+    }
+
+    /// Asks the membership service for the role of publisher.
+    fn ask_to_publish(&mut self, asked: Asked, deadline: std::time::Instant) {
+        let Asked::Publish { names, .. } = &asked else {
+            return;
+        };
+        self.sources.hold(names);
+        let texts = names.iter().map(|name| name.to_string()).collect();
+        let request = self.endpoint.enter(self.now, Role::Publisher, texts);
+        self.pending.ask(request, self.clock.at(deadline), asked);
+    }
+
+    fn query(&mut self, kind: QueryKind, deadline: std::time::Instant, reply: Reply<AnswerRows>) {
+        let request = self.endpoint.query(self.now, kind);
+        let deadline = self.clock.at(deadline);
+        self.pending.ask(request, deadline, Asked::Query { reply });
     }
 
     fn subscribe(&mut self, subscribe: Subscribe) {

@@ -157,10 +157,14 @@ impl Core {
             Asked::Subscribe { reply, .. } | Asked::Leave { reply } => {
                 reply.answer(Ok(()));
             }
-            Asked::Publish { names, reply } => {
+            Asked::Publish {
+                names,
+                batching,
+                reply,
+            } => {
                 let outlets: Vec<_> = names
                     .iter()
-                    .map(|name| self.sources.add_queue(name))
+                    .map(|name| self.sources.add_queue(name, batching))
                     .collect();
                 // Each has a source now.
                 self.sources.release(&names);

@@ -25,6 +25,7 @@
 
 mod addresses;
 mod attention;
+mod budget;
 mod closing;
 mod commands;
 mod embed;
@@ -44,6 +45,7 @@ mod sources;
 mod start;
 mod strangers;
 mod turn;
+mod watching;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,6 +59,7 @@ use qsm_wire::membership::Role;
 
 use self::addresses::Addresses;
 use self::attention::Attention;
+use self::budget::BudgetWatch;
 pub(crate) use self::loan::CoreLoan;
 use self::pending::Pending;
 use self::readers::Readers;
@@ -122,6 +125,8 @@ pub(crate) struct Core {
     timers: TimerDelays,
     memory: Memory,
     load: Load,
+    /// Of a node with a latency budget.
+    budget: Option<BudgetWatch>,
     strangers: StrangerLog,
     /// News of the guard of its sockets.
     entry: EntryQueue,
@@ -164,6 +169,7 @@ impl Core {
             self.routes.next_timeout(),
             self.addresses.next_timeout(),
             self.closing.as_ref().map(|closing| closing.deadline),
+            self.reader_timeout(),
         ]
         .into_iter()
         .flatten()
@@ -272,6 +278,11 @@ impl Core {
             thread: ThreadReport::current(),
             cores: 1,
             timers: self.timers.stats(self.clock.now()),
+            latency: self
+                .budget
+                .as_ref()
+                .map(BudgetWatch::stats)
+                .unwrap_or_default(),
             memory: self.memory,
             subscriptions: self.routes.rows(self.now),
             publishers: self.sources.rows(),

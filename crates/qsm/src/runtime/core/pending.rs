@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use qsm_proto::send::Batching;
 use qsm_proto::{Endpoint, Instant};
 use qsm_wire::RegionId;
 use qsm_wire::membership::AnswerRows;
@@ -28,6 +29,7 @@ pub(super) enum Asked {
     },
     Publish {
         names: Vec<Arc<str>>,
+        batching: Option<Batching>,
         reply: Reply<Vec<Arc<Outlet>>>,
     },
     Query {

@@ -10,6 +10,7 @@ use super::{BYTES_LOADED, Core};
 use crate::admission::EntryNews;
 use crate::error::CloseReason;
 use crate::event::Event;
+use crate::latency::Stage;
 use crate::runtime::tap::{Direction, Tap, Tapped};
 
 const _: () = assert!(qsm_net::CLASSES == Priority::COUNT);
@@ -68,6 +69,7 @@ impl Core {
         }
         if let Some(waited) = self.port.take_waited() {
             self.endpoint.note_sojourn(self.now, waited);
+            self.watch(Stage::ReceiveBuffer, waited);
         }
         self.endpoint.set_backlog(self.now, self.load.cut);
         self.load.heavy = datagrams >= DATAGRAMS_LOADED || bytes >= BYTES_LOADED;

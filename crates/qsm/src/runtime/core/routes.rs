@@ -5,6 +5,7 @@
 mod fullness;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use qsm_proto::{Deliver, Endpoint, FullReaders, Instant, LossCause, Miss, Prompt
 use qsm_wire::GroupId;
 
 use self::fullness::Fullness;
+use self::waits::ReaderWait;
 use crate::error::{CloseReason, RecvError};
 use crate::handoff::message::{Message, MessageRef};
 use crate::handoff::received::{Back, Delivery, Excluded, Lost, LostCause, LostPackets, Received};
@@ -37,6 +39,17 @@ struct Subscriber {
     touched: bool,
     /// Times in which its queue was full and held senders up.
     full: Fullness,
+    wait: ReaderWait,
+}
+
+impl Subscriber {
+    /// Messages that wait in its queue, if that is one of this process.
+    fn waiting(&self) -> Option<u64> {
+        match &self.sink {
+            Sink::Queue(inbox) => Some(inbox.messages() as u64),
+            Sink::Upcall(_) | Sink::Foreign(_) => None,
+        }
+    }
 }
 
 struct Name {
@@ -133,6 +146,8 @@ pub(super) struct Routes {
     readers: FullQueues,
     /// Messages handed out so far.
     deliveries: u64,
+    /// When the turn began, of a node with a latency budget.
+    moment: Option<Instant>,
     stats: RuntimeStats,
 }
 
@@ -151,6 +166,7 @@ impl Routes {
             mode,
             touched: false,
             full: Fullness::default(),
+            wait: ReaderWait::default(),
         };
         self.readers.changed = true;
         let free = self.subscribers.iter().position(Option::is_none);
@@ -319,6 +335,30 @@ impl Routes {
         Some(FullReaders::of(groups.collect()))
     }
 
+    /// A turn begins of a node with a latency budget.
+    pub(super) fn begin_turn(&mut self, now: Instant) {
+        self.moment = Some(now);
+    }
+
+    /// The longest time for which a message waits for its reader, if that is more than it may.
+    pub(super) fn overdue(&mut self, now: Instant, share: Duration) -> Duration {
+        let mut longest = Duration::ZERO;
+        for subscriber in self.subscribers.iter_mut().flatten() {
+            if let Some(waiting) = subscriber.waiting() {
+                let took = subscriber.wait.overdue(now, share, waiting);
+                longest = longest.max(took.unwrap_or_default());
+            }
+        }
+        longest
+    }
+
+    /// Since when a message waits for its reader of which nothing has been said.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        let subscribers = self.subscribers.iter().flatten();
+        let since = |subscriber: &Subscriber| subscriber.wait.since(subscriber.waiting()?);
+        subscribers.filter_map(since).min()
+    }
+
     fn sink(&mut self, place: usize) -> Option<&mut Sink> {
         let subscriber = self.subscribers.get_mut(place)?.as_mut()?;
         Some(&mut subscriber.sink)
@@ -414,6 +454,11 @@ impl Routes {
             }
             Sink::Foreign(queue) => queue.offer(self.deliveries, lend(bound, message)),
         };
+        if offered.kept
+            && let Some(now) = self.moment
+        {
+            subscriber.wait.keep(now);
+        }
         self.stats.slow_consumer_drops += offered.dropped;
         self.stats.messages_queued += u64::from(offered.kept);
         // Readers are to hear of what was dropped, too.
@@ -585,6 +630,11 @@ impl Deliver for Routes {
                 }
                 Sink::Foreign(queue) => queue.offer(self.deliveries, lend(bound, message)),
             };
+            if offered.kept
+                && let Some(now) = self.moment
+            {
+                subscriber.wait.keep(now);
+            }
             self.stats.slow_consumer_drops += offered.dropped;
             self.stats.messages_queued += u64::from(offered.kept);
             // Readers are to hear of what was dropped, too.

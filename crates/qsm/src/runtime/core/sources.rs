@@ -8,7 +8,9 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
+use qsm_proto::send::Batching;
 use qsm_proto::{Endpoint, Instant, PublishError};
 use qsm_record::{Recorded, RecordedPublication};
 use qsm_wire::{GroupId, RegionId};
@@ -53,6 +55,10 @@ struct Source {
     region: Option<RegionId>,
     /// When it wants to be asked again, if it is idle until then.
     due: Option<Instant>,
+    /// Limits to the wait of its messages for others, if they are not those of the node.
+    batching: Option<Batching>,
+    /// The protocol has refused a message since it was idle last.
+    held: bool,
 }
 
 /// Messages given to the protocol in one turn of the core thread, and their bytes.
@@ -60,6 +66,8 @@ struct Source {
 struct Given {
     messages: usize,
     bytes: usize,
+    /// The longest that one of them was in its publisher's queue.
+    queued: Duration,
 }
 
 /// What happened when a source had its turn.
@@ -93,6 +101,10 @@ pub(super) struct Sources {
     released: bool,
     /// How many are publishers' queues.
     queues: usize,
+    /// Messages of publishers are timed, one of each at a time.
+    timed_queues: bool,
+    /// The longest that a message was in such a queue since that was taken.
+    queued: Duration,
 }
 
 /// What a turn of sources works on.
@@ -105,19 +117,40 @@ pub(super) struct Output<'a> {
 }
 
 impl Sources {
+    /// Sources whose queues are timed, or not.
+    pub(super) fn timed(timed_queues: bool) -> Self {
+        Self {
+            timed_queues,
+            ..Self::default()
+        }
+    }
+
+    /// The longest that a timed message was in its publisher's queue since this was asked last, while
+    /// the protocol took messages.
+    pub(super) fn take_handoff(&mut self) -> Duration {
+        core::mem::take(&mut self.queued)
+    }
+
     /// A new publisher's queue.
-    pub(super) fn add_queue(&mut self, name: &Arc<str>) -> Arc<Outlet> {
+    pub(super) fn add_queue(&mut self, name: &Arc<str>, batching: Option<Batching>) -> Arc<Outlet> {
         let slot = self.free_slot();
-        let outlet = Arc::new(Outlet::new(Arc::clone(name), slot));
-        self.insert(slot, name, Kind::Queue(Arc::clone(&outlet)));
+        let outlet = Outlet::new(Arc::clone(name), slot).within(batching);
+        let outlet = Arc::new(outlet.timed(self.timed_queues));
+        self.insert(slot, name, Kind::Queue(Arc::clone(&outlet)), batching);
         outlet
     }
 
     /// A new feed, asked at once.
-    pub(super) fn add_feed(&mut self, name: &Arc<str>, feed: Box<dyn Feed>) -> (u32, Arc<Signal>) {
+    pub(super) fn add_feed(
+        &mut self,
+        name: &Arc<str>,
+        feed: Box<dyn Feed>,
+        batching: Option<Batching>,
+    ) -> (u32, Arc<Signal>) {
         let slot = self.free_slot();
         let signal = Arc::new(Signal::idle());
-        self.insert(slot, name, Kind::Feed(feed, Arc::clone(&signal)));
+        let kind = Kind::Feed(feed, Arc::clone(&signal));
+        self.insert(slot, name, kind, batching);
         if signal.raise() {
             self.activate(slot);
         }
@@ -289,6 +322,7 @@ impl Sources {
                 Turn::Ended => gone.extend(self.remove(slot)),
             }
         }
+        self.queued = self.queued.max(given.queued);
         gone
     }
 
@@ -356,7 +390,7 @@ impl Sources {
         self.free.pop().unwrap_or_else(next)
     }
 
-    fn insert(&mut self, slot: u32, name: &Arc<str>, kind: Kind) {
+    fn insert(&mut self, slot: u32, name: &Arc<str>, kind: Kind, batching: Option<Batching>) {
         let slot = slot as usize;
         self.queues += usize::from(matches!(kind, Kind::Queue(_)));
         if slot == self.table.len() {
@@ -371,6 +405,8 @@ impl Sources {
             retired: false,
             region: None,
             due: None,
+            batching,
+            held: false,
         });
         self.hold(core::slice::from_ref(name));
     }
@@ -416,7 +452,10 @@ impl Source {
             match self.fetch(message, output.stats) {
                 Pull::Message => {}
                 Pull::Idle if self.retired => return Turn::Ended,
-                Pull::Idle if self.signal().end() => return Turn::Idle(None),
+                Pull::Idle if self.signal().end() => {
+                    self.held = false;
+                    return Turn::Idle(None);
+                }
                 Pull::At(at) if self.signal().end() => {
                     return Turn::Idle(Some(output.clock.at(at)));
                 }
@@ -434,6 +473,7 @@ impl Source {
                 Err(PublishError::TooLarge { .. }) => output.stats.messages_refused += 1,
                 Err(error) => {
                     self.waiting = Some(core::mem::take(message));
+                    self.held = true;
                     return Turn::Blocked(match error {
                         PublishError::WindowFull { region } => Some(region),
                         _ => None,
@@ -445,6 +485,11 @@ impl Source {
             given.messages += 1;
             if let Kind::Queue(outlet) = &self.kind {
                 outlet.release(&shared.gate, message.len());
+                // While it was held, that was not the queue's time.
+                if let Some(since) = outlet.timed_since().filter(|_| !self.held) {
+                    let queued = output.now.since(output.clock.at(since));
+                    given.queued = given.queued.max(queued);
+                }
             } else {
                 self.accepted += 1;
             }
@@ -462,7 +507,11 @@ impl Source {
         now: Instant,
         endpoint: &'e mut Recorded,
     ) -> Option<RecordedPublication<'e>> {
-        endpoint.publication(now, self.group?).ok()
+        let publication = endpoint.publication(now, self.group?).ok()?;
+        Some(match self.batching {
+            None => publication,
+            Some(batching) => publication.within(batching),
+        })
     }
 
     /// Gets the next message.

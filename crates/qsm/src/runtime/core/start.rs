@@ -14,6 +14,7 @@ use qsm_wire::NodeId;
 
 use super::addresses::Addresses;
 use super::attention::Attention;
+use super::budget::BudgetWatch;
 use super::loan::CoreLoan;
 use super::pending::Pending;
 use super::readers::Readers;
@@ -202,7 +203,7 @@ impl Plan {
             port,
             addresses: Addresses::default(),
             routes: Routes::default(),
-            sources: Sources::default(),
+            sources: Sources::timed(self.settings.latency_budget.is_some()),
             pending: Pending::default(),
             readers: Readers::default(),
             transmitter: Transmitter::new(self.settings.tap.clone()),
@@ -216,6 +217,7 @@ impl Plan {
             timers: TimerDelays::default(),
             memory: Memory::default(),
             load: Load::default(),
+            budget: self.settings.latency_budget.map(BudgetWatch::new),
             strangers: StrangerLog::default(),
             entry,
             lendable: threads.realtime.is_none() && network.busy_poll.is_none(),

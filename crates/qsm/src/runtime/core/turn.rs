@@ -40,6 +40,7 @@ impl Core {
     fn turn(&mut self) -> io::Result<Option<Pause>> {
         self.now = self.clock.now();
         self.stats.turns += 1;
+        self.begin_watching();
         self.receive()?;
         if let Some(reason) = self.take_entry_news() {
             return Ok(Some(Pause::End(reason)));
@@ -57,6 +58,7 @@ impl Core {
         let ended = self.go_on_closing();
         self.go_on_recording();
         self.wake();
+        self.watch_stages();
         self.note_memory();
         self.done = self.clock.now();
         self.stats.turn_max = self.stats.turn_max.max(self.done.since(self.now));

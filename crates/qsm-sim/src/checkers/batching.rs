@@ -1,0 +1,103 @@
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use qsm_proto::Instant;
+use qsm_proto::send::rate::UNLIMITED;
+use qsm_proto::send::{Batching, SendStream};
+use qsm_wire::{Origin, RegionId};
+
+use crate::violation::Violation;
+
+/// What the sender's clock may differ by: a part of the time, and what rounding takes.
+const DRIFT_PARTS: u32 = 500;
+const ROUNDING: Duration = Duration::from_micros(200);
+/// Copies of a packet that share its rate, at most.
+const COPIES_MAX: u64 = 16;
+
+/// No message waits for others longer than its publisher lets it (R-DATA-4, R-DATA-15), unless
+/// receivers or the rate hold its stream.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    streams: BTreeMap<(RegionId, Origin), Waiting>,
+}
+
+/// Messages of a stream that may wait for others.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Messages that the stream has taken.
+    taken: u64,
+    /// By their number in the stream, when they have to have left.
+    due: VecDeque<(u64, Instant)>,
+}
+
+impl Waits {
+    /// A message has been published now; `stream` may have taken it.
+    pub(crate) fn publish(
+        &mut self,
+        now: Instant,
+        region: RegionId,
+        stream: &SendStream,
+        batching: Batching,
+    ) {
+        let waiting = self.of(region, stream);
+        let taken = stream.counters().messages;
+        if taken > waiting.taken {
+            let slack = batching.delay / DRIFT_PARTS + ROUNDING;
+            let due = now.after(batching.delay).after(slack);
+            waiting.due.push_back((taken, due));
+            waiting.taken = taken;
+        }
+    }
+
+    /// Judges one moment of a sender that runs and has done all its work.
+    pub(crate) fn check(
+        &mut self,
+        now: Instant,
+        region: RegionId,
+        stream: &SendStream,
+    ) -> Result<(), Violation> {
+        let waiting = self.of(region, stream);
+        waiting.taken = stream.counters().messages;
+        let held = stream.is_held() || stream.is_blocked();
+        let pause = pause(stream.rate());
+        let late = waiting.due.iter();
+        let late = late.copied().find(|(_, due)| due.after(pause) < now);
+        let Some((number, due)) = late.filter(|_| !held) else {
+            return Ok(());
+        };
+        let message = format!(
+            "{} in {region}: message {number} of the stream waits for others since {due:?}, by when \
+             it had to have left",
+            stream.id().origin
+        );
+        Err(Violation::new("batching", message))
+    }
+
+    /// A sender stands still, or has no time to send.
+    pub(crate) fn forget(&mut self, sender: Origin) {
+        self.streams.retain(|(_, other), _| *other != sender);
+    }
+
+    /// What waits in a stream, as it is now.
+    fn of(&mut self, region: RegionId, stream: &SendStream) -> &mut Waiting {
+        let key = (region, stream.id().origin);
+        let taken = stream.counters().messages;
+        let waiting = self.streams.entry(key).or_default();
+        if taken < waiting.taken || waiting.taken == 0 && taken > 1 {
+            // Another stream has taken its place, or nobody has looked at it so far.
+            waiting.due.clear();
+            waiting.taken = taken;
+        }
+        let left = taken - stream.unsent_messages();
+        waiting.due.retain(|(number, _)| *number > left);
+        waiting
+    }
+}
+
+/// Time for which the rate may hold a packet, of which each member may get a copy.
+fn pause(packets_per_second: u32) -> Duration {
+    match packets_per_second {
+        UNLIMITED => Duration::ZERO,
+        packets => Duration::from_secs(COPIES_MAX) / packets.max(1),
+    }
+}
