@@ -266,6 +266,7 @@ impl Endpoint {
     }
 
     fn poll_data(&mut self, now: Instant) -> Option<Transmit<'_>> {
+        self.node.note_repairs_left();
         let (multicast, me) = (self.node.config.multicast, self.node.origin);
         let ReadyStream {
             region,

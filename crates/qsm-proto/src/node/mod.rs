@@ -183,6 +183,13 @@ impl NodeState {
         }
     }
 
+    /// Nothing waits to be sent again any more: what was decided has left. Rule R-NAK-16.
+    pub(crate) fn note_repairs_left(&mut self) {
+        if let Some(gate) = &mut self.repair_gate {
+            gate.note_left(self.now);
+        }
+    }
+
     pub(crate) fn repair_limit(&self) -> RepairLimit {
         let gate = self.repair_gate.as_deref();
         gate.map_or_else(RepairLimit::default, RepairGate::limit)

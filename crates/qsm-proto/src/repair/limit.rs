@@ -58,10 +58,19 @@ impl<const SLOTS: usize> Window<SLOTS> {
 }
 
 /// The limit, and what has been sent again lately.
+///
+/// Who decides may have to wait for a CPU before the packets leave. So they count until they have left, and
+/// then as if they had left at the first time that is known to be after that.
 #[derive(Debug)]
 pub struct RepairGate {
     limit: RepairLimit,
+    /// What has left, by the time at which it had at the latest.
     sent: Window<SLOTS>,
+    /// Bytes that are on their way out: when they leave is not known yet.
+    leaving: u64,
+    /// Bytes that have left since this time: the clock has not been read after that.
+    left: u64,
+    left_since: Instant,
     /// Bytes of new packets, sent and received.
     fresh: Window<FRESH_SLOTS>,
 }
@@ -73,6 +82,9 @@ impl RepairGate {
         (limit != RepairLimit::default()).then(|| Self {
             limit,
             sent: Window::new(MILLISECOND_NS),
+            leaving: 0,
+            left: 0,
+            left_since: Instant::default(),
             fresh: Window::new(FRESH_SLOT_NS),
         })
     }
@@ -92,14 +104,30 @@ impl RepairGate {
 
     /// Tells whether so many bytes may be sent again now. One repair may, if nothing was in the interval.
     pub fn allows(&mut self, now: Instant, bytes: u64) -> bool {
+        self.settle(now);
         self.sent.advance(now);
-        let sent = self.sent.sum();
+        let sent = self.sent.sum().saturating_add(self.leaving + self.left);
         sent == 0 || sent.saturating_add(bytes) <= self.most(now)
     }
 
-    /// They have been.
-    pub fn note_sent(&mut self, now: Instant, bytes: u64) {
-        self.sent.add(now, bytes);
+    /// They are going to be.
+    pub fn note_leaving(&mut self, bytes: u64) {
+        self.leaving = self.leaving.saturating_add(bytes);
+    }
+
+    /// Nothing is on its way out any more, as of this reading of the clock or later.
+    pub fn note_left(&mut self, now: Instant) {
+        self.settle(now);
+        let leaving = core::mem::take(&mut self.leaving);
+        self.left = self.left.saturating_add(leaving);
+        self.left_since = now;
+    }
+
+    /// Counts what had left before the clock was read again.
+    fn settle(&mut self, now: Instant) {
+        if self.left > 0 && now > self.left_since {
+            self.sent.add(now, core::mem::take(&mut self.left));
+        }
     }
 
     /// Bytes that may be sent again in 10 ms.
@@ -141,12 +169,17 @@ mod tests {
         Instant(micros * 1000)
     }
 
+    fn send(gate: &mut RepairGate, micros: u64, bytes: u64) {
+        gate.note_leaving(bytes);
+        gate.note_left(at(micros));
+    }
+
     /// Times at which packets were let through, of which one is tried each 100 µs.
     fn let_through(gate: &mut RepairGate, tries: u64) -> Vec<u64> {
         let mut passed = Vec::new();
         for micros in (0..tries).map(|try_| 100 * try_) {
             if gate.allows(at(micros), PACKET) {
-                gate.note_sent(at(micros), PACKET);
+                send(gate, micros, PACKET);
                 passed.push(micros);
             }
         }
@@ -167,12 +200,71 @@ mod tests {
         assert!(passed.len() >= 450, "{}", passed.len());
     }
 
+    /// Times at which repairs reach the wire of a sender that has each as soon as the gate lets it pass, and gets
+    /// the CPU so late after each decision, in turn. Each turn reads the clock once, when it begins.
+    fn at_the_wire(gate: &mut RepairGate, waits: &[u64]) -> Vec<u64> {
+        let (mut wire, mut clock) = (Vec::new(), 0);
+        for wait in waits.iter().cycle().take(2000) {
+            let turn = at(clock);
+            let mut passed = 0;
+            while gate.allows(turn, PACKET) {
+                gate.note_leaving(PACKET);
+                passed += 1;
+            }
+            clock += wait;
+            wire.extend(core::iter::repeat_n(clock, passed));
+            gate.note_left(turn);
+            clock += 50;
+        }
+        wire
+    }
+
+    // Rule R-NAK-16.
+    #[test]
+    fn a_sender_that_gets_its_turn_late_keeps_the_limit_at_the_wire() {
+        let turns: [&[u64]; 5] = [
+            &[0],
+            &[9900, 0],
+            &[9900, 10, 10, 10],
+            &[300, 7000, 20, 4000, 9000, 10],
+            &[12_000, 1, 1, 1, 900],
+        ];
+        for waits in turns {
+            let wire = at_the_wire(&mut rate(500_000), waits);
+            for begin in &wire {
+                let within = wire
+                    .iter()
+                    .filter(|at| (*begin..begin + 10_000).contains(at));
+                let within = within.count();
+                assert!(within <= 5, "{waits:?}: {within} from {begin} us on");
+            }
+            assert!(wire.len() > 100, "{waits:?}: {}", wire.len());
+        }
+    }
+
     // Rule R-NAK-16.
     #[test]
     fn one_repair_passes_however_small_the_limit_is() {
         let passed = let_through(&mut rate(1), 1000);
         assert_eq!(passed.len(), 10, "one in 11 ms: {passed:?}");
         assert!(rate(1).allows(at(0), 100 * PACKET), "with its copies");
+    }
+
+    // Rule R-NAK-16.
+    #[test]
+    fn what_waits_for_a_cpu_counts_from_when_it_has_left() {
+        let mut gate = rate(500_000);
+        for _ in 0..5 {
+            assert!(gate.allows(at(0), PACKET));
+            gate.note_leaving(PACKET);
+        }
+        // It left some time before 8 ms, when the clock was read again.
+        assert!(!gate.allows(at(7900), 1));
+        gate.note_left(at(0));
+        assert!(!gate.allows(at(8000), 1));
+        assert!(!gate.allows(at(17_900), 1));
+        assert!(gate.allows(at(19_000), 5 * PACKET));
+        assert!(!gate.allows(at(19_000), 6 * PACKET));
     }
 
     // Rule R-NAK-16.
@@ -189,13 +281,13 @@ mod tests {
         }
         let mut packets = 0;
         while gate.allows(at(99_000), PACKET) {
-            gate.note_sent(at(99_000), PACKET);
+            send(&mut gate, 99_000, PACKET);
             packets += 1;
         }
         assert_eq!(packets, 10);
         // A tenth of a second without anything new: one repair, as ever.
         assert!(gate.allows(at(300_000), PACKET));
-        gate.note_sent(at(300_000), PACKET);
+        send(&mut gate, 300_000, PACKET);
         assert!(!gate.allows(at(300_000), 1));
         // Both bounds hold.
         let both = RepairLimit {
@@ -204,7 +296,7 @@ mod tests {
         };
         let mut gate = RepairGate::new(both).unwrap();
         gate.note_fresh(at(0), 1_000_000_000);
-        gate.note_sent(at(0), PACKET);
+        gate.note_leaving(PACKET);
         assert!(!gate.allows(at(0), 1));
     }
 

@@ -87,7 +87,7 @@ impl RepairSender<'_> {
             return false;
         }
         if let Some(gate) = self.gate.as_deref_mut() {
-            gate.note_sent(self.now, bytes);
+            gate.note_leaving(bytes);
         }
         self.stats.repair_bytes += bytes;
         true
