@@ -46,7 +46,10 @@ impl Gone {
             for receiver in &unserved.receivers {
                 let (ranges, there) = lacking.entry(*receiver).or_insert((Vec::new(), true));
                 ranges.extend(unserved.messages.iter().cloned());
-                *there &= unserved.cause == UnservedCause::Overrun;
+                *there &= matches!(
+                    unserved.cause,
+                    UnservedCause::Overrun | UnservedCause::Demoted
+                );
             }
         }
         let receivers = lacking.into_iter();

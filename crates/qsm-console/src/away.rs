@@ -15,6 +15,8 @@ pub(crate) struct Away {
     longest: Duration,
     /// It is away because it is slow.
     slow: bool,
+    /// And it loses what it misses.
+    demoted: bool,
     /// It has been away.
     ever: bool,
     /// When this is to be said.
@@ -27,7 +29,8 @@ impl Away {
         match event {
             Event::Away { region, reason } => {
                 self.ever = true;
-                self.slow = *reason == AwayReason::Slow;
+                self.demoted = *reason == AwayReason::Demoted;
+                self.slow = self.demoted || *reason == AwayReason::Slow;
                 self.regions.insert(*region);
                 self.say_at.get_or_insert(now + PATIENCE);
             }
@@ -69,6 +72,10 @@ impl Away {
     pub(crate) fn look(&mut self, now: SystemTime) -> Option<&'static str> {
         self.say_at.take_if(|at| *at <= now)?;
         Some(match self.slow {
+            true if self.demoted => {
+                "DEMOTED: this node is slower than the others, and publishers do not wait for it any \
+                 more: it goes on from the present, and loses what it misses"
+            }
             true => {
                 "AWAY: this node is slower than the others, and publishers do not wait for it any \
                  more: what it misses is kept for it"

@@ -362,6 +362,7 @@ fn name_of(event: &Event) -> &'static str {
         Event::Deaf(_) | Event::Hears(_) => "reach",
         Event::Dropped { .. } => "events-dropped",
         Event::Excluded => "excluded",
+        Event::Expelled => "expelled",
         Event::Moved { .. } => "moved",
         Event::NotListening { .. } => "not-listening",
         Event::OverBudget(_) => "over-budget",
@@ -415,6 +416,7 @@ fn describe(event: &Event, names: &Names) -> Option<(bool, String)> {
                 port = address.port()
             ))
         }
+        Event::Expelled => trouble(event.to_string().replacen("expelled", "EXPELLED", 1)),
         Event::Damaged(_) => trouble(format!("DAMAGED: {event}")),
         Event::OverBudget(_) => trouble(format!("OVER BUDGET: {event}")),
         Event::Stranger(_) => trouble(format!("STRANGER: {event}")),
@@ -442,6 +444,8 @@ fn unserved_by(unserved: &Unserved, names: &Names) -> String {
         (UnservedCause::Away, false) => "are away",
         (UnservedCause::Overrun, true) => "was away for longer than is kept for it,",
         (UnservedCause::Overrun, false) => "were away for longer than is kept for them,",
+        (UnservedCause::Demoted, true) => "was slower than the others, and has gone on",
+        (UnservedCause::Demoted, false) => "were slower than the others, and have gone on",
         _ => "left",
     };
     let who = unserved.receivers.iter().take(RECEIVERS_SHOWN);

@@ -18,7 +18,19 @@ const AWAY: &[(u64, &str)] = &[
     (2, "unreachable for members"),
     (3, "unreported to a new service"),
     (4, "slower than the others"),
+    (5, "slower than the others, loses what it misses"),
 ];
+
+/// A limit of repairs, and the number by which it is newer than others.
+const REPAIRS_NUMBER: Field = u64(
+    "repairs_number",
+    "number of the limit of repairs, 0 if none was told",
+)
+.drawn("number of the limit");
+const REPAIR_RATE: Field =
+    u64("repair_rate", "bytes a second that a node may send again").drawn("bytes per second");
+const REPAIR_SHARE: Field =
+    u32("repair_share", "such bytes of a million that are new").drawn("share of a million");
 
 const REGION: Field = u32("region", "region");
 const VIEW: Field = u32("view", "view of the region");
@@ -125,6 +137,9 @@ pub const TO_SERVICE: &[Variant] = &[
             list("dead", &ORIGIN, "nodes known to be dead"),
             list("own_senders", &ORIGIN, "senders heard").drawn("senders"),
             flag("published", "the node has published"),
+            REPAIRS_NUMBER,
+            REPAIR_RATE,
+            REPAIR_SHARE,
         ],
     ),
     variant(2, "Enter", &[REQUEST, ROLE, NAMES]),
@@ -400,15 +415,7 @@ pub const UPDATES: &[Variant] = &[
             .drawn("groups"),
         ],
     ),
-    variant(
-        11,
-        "Repairs",
-        &[
-            u64("repair_rate", "bytes a second that a node may send again")
-                .drawn("bytes per second"),
-            u32("repair_share", "such bytes of a million that are new").drawn("share of a million"),
-        ],
-    ),
+    variant(11, "Repairs", &[REPAIRS_NUMBER, REPAIR_RATE, REPAIR_SHARE]),
     variant(
         12,
         "MinimumRate",
@@ -434,6 +441,10 @@ pub const FROM_SERVICE: &[Variant] = &[
             u32("heartbeat", "time between heartbeats")
                 .unit("ms")
                 .drawn("heartbeat ms"),
+            flag(
+                "expelled",
+                "the former life is over because the node was slow",
+            ),
         ],
     ),
     variant(

@@ -80,7 +80,7 @@ pub struct ServiceConfig {
     /// on, also if nothing is planned.
     pub hints: ServiceHints,
     /// Limit of what each node sends again, until [`Service::limit_repairs`](crate::Service::limit_repairs)
-    /// changes it (R-NAK-16). None by default.
+    /// changes it (R-NAK-16), or nodes have been told another one before. None by default.
     pub repair_limit: RepairLimit,
     /// How long a leaving member may take to drain before it is taken out anyway.
     pub drain_max: Duration,

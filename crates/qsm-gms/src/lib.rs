@@ -60,6 +60,6 @@ pub use config::{
     ServiceLimits,
 };
 pub use event::ServiceEvent;
-pub use qsm_plan::{Costs, GroupPace, HintError, HintList, ServiceHints};
+pub use qsm_plan::{Costs, GroupPace, HintError, HintList, LaggardFate, ServiceHints};
 pub use service::{Rights, Rows, Service};
 pub use stats::ServiceStats;

@@ -72,7 +72,7 @@ use std::sync::Arc;
 
 use qsm_plan::{NodeHint, ServiceHints};
 use qsm_proto::Instant;
-use qsm_wire::membership::{RepairLimit, Sender};
+use qsm_wire::membership::{Sender, ToldLimit};
 use qsm_wire::{GroupId, Incarnation, NodeId, Origin, RegionId, ViewNumber};
 
 use self::absences::Absences;
@@ -168,7 +168,7 @@ pub(crate) struct Registry {
     /// Of each node the last life that another service has declared dead.
     dead_elsewhere: BTreeMap<NodeId, Incarnation>,
     /// Limit of what nodes send again (R-NAK-16).
-    repair_limit: RepairLimit,
+    repairs: ToldLimit,
     /// What the next batch has to do.
     work: WorkQueue,
     /// The last batch.
@@ -258,7 +258,7 @@ impl Registry {
             ended: BTreeMap::new(),
             last_words: LastWords::default(),
             dead_elsewhere: BTreeMap::new(),
-            repair_limit: RepairLimit::default(),
+            repairs: ToldLimit::default(),
             work: WorkQueue::default(),
             batch: 0,
             confirmations: ViewConfirmations::default(),

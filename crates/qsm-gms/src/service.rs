@@ -86,6 +86,8 @@ pub struct Service {
     profiles: Profiles,
     rights: RightsTable,
     traffic: Traffic,
+    /// Nodes that were shut out for being slow, and have not come back.
+    slow_expelled: BTreeSet<NodeId>,
     planning: Planning,
     /// For those who only look.
     lists: Lists,
@@ -145,6 +147,7 @@ impl Service {
             profiles: Profiles::default(),
             rights: RightsTable::new(config.rights_needed),
             traffic: Traffic::default(),
+            slow_expelled: BTreeSet::new(),
             planning: Planning::new(&config, Random::new(seed, "plans")),
             lists: Lists::default(),
             accounts: Allowance::of_accounts(),
@@ -165,12 +168,13 @@ impl Service {
             config,
             now,
         };
-        service.limit_repairs(now, service.config.repair_limit);
+        let first = service.config.repair_limit;
+        service.registry.begin_with_repair_limit(first);
         Ok(service)
     }
 
     /// Limits what each node sends again, from the next batch on: all nodes are told, and each that comes
-    /// (R-NAK-16). A service that takes over does not know of it.
+    /// (R-NAK-16). A service that takes over, or begins again, hears of it from the nodes.
     pub fn limit_repairs(&mut self, now: Instant, limit: RepairLimit) {
         let now = self.advance(now);
         self.command(now, Command::LimitRepairs(limit));

@@ -48,6 +48,10 @@ qsm_metrics::metrics! {
         kept_apart: counter(nodes),
         /// Nodes that senders had to wait for because they were slower than the others, each time.
         slow: counter(nodes),
+        /// Nodes among them that went on from the present, as their groups say (R-RATE-12).
+        slow_demoted: counter(nodes),
+        /// Nodes among them that were shut out, as their groups say (R-RATE-12).
+        slow_expelled: counter(nodes),
         /// Nodes that the multicast of some other did not reach, each time.
         deaf: counter(nodes),
         /// Times at which so many nodes were silent at once that none of them was excluded.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use qsm_gms::{Service, ServiceConfig, ServiceEvent};
 use qsm_proto::session::{Session, SessionPeer, frame_bytes};
 use qsm_proto::{Instant, Outbox, Seed};
-use qsm_wire::membership::{Hello, ToService};
+use qsm_wire::membership::{Hello, ToService, ToldLimit};
 use qsm_wire::{ChannelId, GroupId, HeaderTemplate, Incarnation, NodeId, Origin, RegionId};
 
 const NODE: NodeId = NodeId(7);
@@ -31,6 +31,7 @@ fn hello(address: SocketAddr, life: Option<(Origin, u64)>) -> Hello {
         dead: Vec::new(),
         senders: Vec::new(),
         published: false,
+        repairs: ToldLimit::default(),
     }
 }
 

@@ -42,7 +42,12 @@ pub enum GroupPace {
     Slowest,
     /// That of the slowest receiver for so long; then it is set aside and catches up by itself.
     Bounded(Duration),
-    /// The same, but no sender is held below a rate meanwhile: what a receiver has no room for then
+    /// That of the slowest receiver for so long; then it goes on from the present, and what it misses it
+    /// loses.
+    Demotes(Duration),
+    /// That of the slowest receiver for so long; then it is shut out.
+    Expels(Duration),
+    /// As bounded, but no sender is held below a rate meanwhile: what a receiver has no room for then
     /// leaves all the same, and what is not kept for it any more it loses.
     AtLeast {
         /// Time after which a receiver that holds senders is set aside.
@@ -54,13 +59,35 @@ pub enum GroupPace {
     Uncontrolled,
 }
 
+/// Fate of a receiver that is slower than the others for longer than they wait for it; the mildest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum LaggardFate {
+    /// It is set aside, and catches up by itself.
+    #[default]
+    Apart,
+    /// It is set aside, goes on from the present, and is told what it has lost.
+    Demoted,
+    /// Its life is over, and it may begin another one.
+    Expelled,
+}
+
 impl GroupPace {
+    /// The fate of who is slower than the others for too long.
+    #[must_use]
+    pub fn fate(self) -> LaggardFate {
+        match self {
+            Self::Demotes(_) => LaggardFate::Demoted,
+            Self::Expels(_) => LaggardFate::Expelled,
+            _ => LaggardFate::Apart,
+        }
+    }
+
     /// Packets that a sender may send in a second, whatever receivers have room for; 0: none, and
     /// [`u32::MAX`]: as many as it likes.
     #[must_use]
     pub fn minimum_packets(self) -> u32 {
         match self {
-            Self::Slowest | Self::Bounded(_) => 0,
+            Self::Slowest | Self::Bounded(_) | Self::Demotes(_) | Self::Expels(_) => 0,
             Self::AtLeast {
                 packets_per_second, ..
             } => packets_per_second,
@@ -75,6 +102,8 @@ impl core::fmt::Display for GroupPace {
         match self {
             Self::Slowest => f.write_str("slowest"),
             Self::Bounded(time) => write!(f, "bounded {}ms", time.as_millis()),
+            Self::Demotes(time) => write!(f, "bounded {}ms then demote", time.as_millis()),
+            Self::Expels(time) => write!(f, "bounded {}ms then expel", time.as_millis()),
             Self::AtLeast {
                 time,
                 packets_per_second,
@@ -229,8 +258,10 @@ impl core::fmt::Display for HintError {
             Self::Pace { line, pace } => write!(
                 f,
                 "line {line}: `{pace}` is no pace; write `slowest`, `uncontrolled`, or `bounded` and a \
-                 time from 1s to 24h, as in `bounded 10s`, with or without the packets that each sender \
-                 may send in a second all the same, as in `bounded 10s min 2000/s`"
+                 time from 1s to 24h, as in `bounded 10s`, with or without what becomes of who is slow \
+                 for longer, as in `bounded 10s then demote` (or `then expel`, `then apart`), or the \
+                 packets that each sender may send in a second all the same, as in \
+                 `bounded 10s min 2000/s`"
             ),
             Self::TwoPaces { group, lines } => twice(f, *lines, group, "has two paces"),
             Self::TogetherAndApart {
@@ -618,7 +649,11 @@ fn pace_of(words: &[&str]) -> Option<GroupPace> {
     match *words {
         ["slowest"] => Some(GroupPace::Slowest),
         ["uncontrolled"] => Some(GroupPace::Uncontrolled),
-        ["bounded", time] => patience(time).map(GroupPace::Bounded),
+        ["bounded", time] | ["bounded", time, "then", "apart"] => {
+            patience(time).map(GroupPace::Bounded)
+        }
+        ["bounded", time, "then", "demote"] => patience(time).map(GroupPace::Demotes),
+        ["bounded", time, "then", "expel"] => patience(time).map(GroupPace::Expels),
         ["bounded", time, "min", rate] => {
             let rate = rate.strip_suffix("/s")?.parse().ok();
             Some(GroupPace::AtLeast {
@@ -712,6 +747,8 @@ mod tests {
         for text in [
             "slowest",
             "bounded 1500ms",
+            "bounded 1500ms then demote",
+            "bounded 1500ms then expel",
             "bounded 10000ms min 2000/s",
             "uncontrolled",
         ] {
@@ -721,6 +758,8 @@ mod tests {
         let minima = [
             (GroupPace::Slowest, 0),
             (GroupPace::Bounded(PATIENCE_MIN), 0),
+            (GroupPace::Demotes(PATIENCE_MIN), 0),
+            (GroupPace::Expels(PATIENCE_MIN), 0),
             (GroupPace::Uncontrolled, u32::MAX),
         ];
         for (pace, minimum) in minima {
@@ -751,6 +790,14 @@ mod tests {
             (
                 "pace bounded 10s min 0/s: g1",
                 "line 1: `bounded 10s min 0/s` is no pace",
+            ),
+            (
+                "pace bounded 10s then wait: g1",
+                "line 1: `bounded 10s then wait` is no pace",
+            ),
+            (
+                "pace slowest then expel: g1",
+                "line 1: `slowest then expel` is no pace",
             ),
             (
                 "pace bounded 10s min 200: g1",

@@ -81,7 +81,7 @@ mod work;
 
 pub use cluster::Cost;
 pub use commons::{CommonSaving, CommonSets};
-pub use hints::{GroupPace, HintError, Hints, Lifetime, Names, Paced, Pin};
+pub use hints::{GroupPace, HintError, Hints, LaggardFate, Lifetime, Names, Paced, Pin};
 pub use moves::Move;
 pub use named::{HintList, NodeHint, ServiceHints};
 pub use plan::{

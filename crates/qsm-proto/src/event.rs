@@ -128,6 +128,9 @@ pub enum Event {
         /// Its incarnation.
         incarnation: Incarnation,
     },
+    /// The membership service has shut this node out because it was slower than the others for longer than
+    /// all its groups wait (R-RATE-12). [`Event::Excluded`] follows.
+    Expelled,
     /// The cluster has declared this node dead. It starts a new life by itself.
     Excluded,
     /// The membership service does not answer. Traffic goes on with the last views.
@@ -280,6 +283,9 @@ pub enum UnservedCause {
     /// They are away, and this node ends before they are back: they get what live receivers keep for
     /// them.
     Away,
+    /// They were slower than the others for longer than their groups wait, and have gone on from the present
+    /// (R-RATE-12). They are told what they have lost.
+    Demoted,
     /// They were away while more was sent than is kept for members that are away
     /// (`Limits::retention_bytes`), and have given up what nobody has any more. They are told what they
     /// have lost.

@@ -166,6 +166,11 @@ impl History {
         me.and_then(|member| member.away)
     }
 
+    /// Tells whether this node is a member of the current view that catches up with nothing (R-RATE-12).
+    pub(crate) fn is_demoted(&self) -> bool {
+        self.is_away() && self.away() == Some(AwayReason::Demoted)
+    }
+
     /// This node's place in the current view.
     #[must_use]
     pub fn me(&self) -> Option<MemberIndex> {

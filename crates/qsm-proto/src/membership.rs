@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use qsm_wire::membership::{Hello, MESSAGE_BYTES_MAX, Role, ToService};
+use qsm_wire::membership::{Hello, MESSAGE_BYTES_MAX, Role, ToService, ToldLimit};
 use qsm_wire::{
     Body, GroupId, Header, HeaderTemplate, Incarnation, Kind, NodeId, Origin, Probe, RegionId,
     Reset, ViewNumber,
@@ -124,6 +124,8 @@ pub struct Membership {
     senders: LifeTable,
     /// Whether it has ever asked to publish.
     published: bool,
+    /// The limit of repairs that it was told last. It outlives services and lives.
+    repairs: ToldLimit,
     /// News of the service, for the runtime.
     events: Events,
     /// Batches that did not fit what is known here; each costs a new session.
@@ -170,6 +172,7 @@ impl Membership {
             owe_nothing: LifeTable::default(),
             senders: LifeTable::default(),
             published: false,
+            repairs: ToldLimit::default(),
             events: Events::default(),
             misfits: 0,
         };
@@ -236,6 +239,11 @@ impl Membership {
     #[must_use]
     pub fn is_owed_nothing(&self, origin: Origin) -> bool {
         self.owe_nothing.contains(origin)
+    }
+
+    /// The service has told a limit of repairs, which another one hears of. Rule R-NAK-16.
+    pub fn note_repair_limit(&mut self, told: ToldLimit) {
+        self.repairs = told;
     }
 
     /// How long the way to the service and back takes, as far as is known.
@@ -477,6 +485,7 @@ impl Membership {
             dead: self.dead.list(),
             senders: self.senders.list(),
             published: self.published,
+            repairs: self.repairs,
         });
         let mut bytes = Vec::new();
         hello.encode(&mut bytes);

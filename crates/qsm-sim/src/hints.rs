@@ -59,8 +59,15 @@ impl SimOptions {
             list = list.lifetime(time, [GroupPlan::name(*group)]);
         }
         for (group, pace) in &self.paces {
-            let held = self.mischief == Mischief::MinimumForgotten && pace.minimum_packets() > 0;
-            let pace = if held { GroupPace::Slowest } else { *pace };
+            let pace = match (self.mischief, *pace) {
+                (Mischief::MinimumForgotten, pace) if pace.minimum_packets() > 0 => {
+                    GroupPace::Slowest
+                }
+                (Mischief::LaggardKept, GroupPace::Demotes(time) | GroupPace::Expels(time)) => {
+                    GroupPace::Bounded(time)
+                }
+                (_, pace) => pace,
+            };
             list = list.pace(pace, [GroupPlan::name(*group)]);
         }
         for (at, hint) in self.hints.iter().enumerate() {

@@ -98,6 +98,8 @@ pub enum Mischief {
     LimitRaised,
     /// Services forget below which rate no receiver holds a sender.
     MinimumForgotten,
+    /// Services set a slow member aside that is to be demoted, or shut out.
+    LaggardKept,
     /// Publishers let messages wait for others four times as long as they may.
     BatchStretched,
     /// Services merge regions however many deliveries are unwanted then.
@@ -112,7 +114,7 @@ pub enum Mischief {
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 36] = [
+    pub const ALL: [(&'static str, Self); 37] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -144,6 +146,7 @@ impl Mischief {
         ("lifetime-extended", Self::LifetimeExtended),
         ("limit-raised", Self::LimitRaised),
         ("minimum-forgotten", Self::MinimumForgotten),
+        ("laggard-kept", Self::LaggardKept),
         ("batch-stretched", Self::BatchStretched),
         ("unwanted-ignored", Self::UnwantedIgnored),
         ("budget-ignored", Self::BudgetIgnored),

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::stats::Histogram;
 use qsm_proto::{Config, Event, Instant, Introduction, PublishError, Random, Seed, mix};
-use qsm_wire::membership::{Answer, Role};
+use qsm_wire::membership::{Answer, AwayReason, Role};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, StreamId, ViewNumber};
 
 use crate::checkers::lost::LostNumbers;
@@ -607,6 +607,9 @@ impl World {
             (Event::Away { reason, .. }, Some(origin)) => {
                 slowness::check_away(&self.options, host, *reason)?;
                 self.checkers.history.set_away(origin);
+                if *reason == AwayReason::Demoted {
+                    self.checkers.history.note_demoted(origin);
+                }
             }
             (Event::Back { region, .. }, Some(origin)) => {
                 self.checkers.history.set_back(origin);
@@ -615,8 +618,9 @@ impl World {
             (Event::Deaf(word), _) => self.said_deaf(word)?,
             (Event::Hears(word), _) => self.checkers.deafness.end(word),
             (Event::Unserved { .. }, Some(origin)) => self.said_unserved(origin, event),
+            (Event::Expelled, _) => slowness::check_expelled(&self.options, host)?,
             (Event::Excluded, Some(origin)) => {
-                if self.checkers.armed {
+                if self.checkers.armed && !slowness::may_be_expelled(&self.options, host) {
                     pauses::check(&self.options, host)?;
                 }
                 self.checkers.history.end(origin, now);

@@ -34,6 +34,8 @@ const LIFETIMES: &[&str] = &["lifetime-halved", "lifetime-extended"];
 const LIMITS: &[&str] = &["limit-raised"];
 /// Bugs that show where no receiver may hold a sender, and one is slow: see [`uncontrolled`].
 const MINIMA: &[&str] = &["minimum-forgotten"];
+/// Bugs that show where a receiver that is slow is to be shut out: see [`expelled`].
+const FATES: &[&str] = &["laggard-kept"];
 /// Bugs that show where packets of another cluster come, and nothing else is wrong: see [`invaded`].
 const INVASIONS: &[&str] = &["foreign-ignored"];
 
@@ -80,6 +82,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("lifetime-extended", &["expiry"], 5),
     ("limit-raised", &["repairs"], 5),
     ("minimum-forgotten", &["minimum"], 5),
+    ("laggard-kept", &["slowness"], 5),
     // A quarter of the runs has groups whose messages wait.
     ("batch-stretched", &["batching"], 30),
     // A share less than all is drawn for a quarter of the runs.
@@ -242,6 +245,14 @@ fn uncontrolled(options: SimOptions) -> SimOptions {
     run
 }
 
+/// The same as [`slow`], with groups that shut out who is slow.
+fn expelled(options: SimOptions) -> SimOptions {
+    let mut run = slow(options);
+    let pace = GroupPace::Expels(run.slow_after);
+    run.paces = (0..run.groups.len()).map(|group| (group, pace)).collect();
+    run
+}
+
 /// In place of all faults, changes and defects of the run: while the first sender publishes, packets of
 /// another cluster come to a member of its group.
 fn invaded(options: SimOptions) -> SimOptions {
@@ -270,6 +281,7 @@ fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
             _ if LIFETIMES.contains(&name) => aged(drawn),
             _ if LIMITS.contains(&name) => limited(drawn),
             _ if MINIMA.contains(&name) => uncontrolled(drawn),
+            _ if FATES.contains(&name) => expelled(drawn),
             _ if INVASIONS.contains(&name) => invaded(drawn),
             _ => drawn,
         };

@@ -22,7 +22,9 @@ pub use self::request::{
     About, GroupRate, GroupRates, GroupReport, Hello, NOTHING_OWED_MAX, QueryKind, Rates,
     RegionReport, Role, Strain, ToService,
 };
-pub use self::update::{GroupLifetime, GroupStart, MemberFilter, RepairLimit, Update, ViewStep};
+pub use self::update::{
+    GroupLifetime, GroupStart, MemberFilter, RepairLimit, ToldLimit, Update, ViewStep,
+};
 
 /// Largest membership message, bytes. 100,000 group names of 40 bytes fit.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;

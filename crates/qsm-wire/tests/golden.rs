@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use qsm_wire::membership::{
     About, Answer, AnswerRows, AwayReason, FromService, GroupLifetime, GroupReport, GroupRow,
     GroupStart, Hello, Member, MemberFilter, NodeRow, QueryKind, Rates, RegionKind, RegionReport,
-    RegionRow, RepairLimit, Role, Sender, ToService, Update, ViewStep,
+    RegionRow, RepairLimit, Role, Sender, ToService, ToldLimit, Update, ViewStep,
 };
 use qsm_wire::{
     AbsentCause, Ack, Beacon, CatchUp, ChannelId, Chunk, DataHeader, FrameHead, GroupId,
@@ -48,7 +48,7 @@ const STREAM_BYTES: &str = "0a000000 9900000000000000 02000000";
 
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("0d {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("0e {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
@@ -69,7 +69,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "0d 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "0e 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -556,6 +556,13 @@ fn hello() {
         dead: vec![PEER],
         senders: vec![SENDER],
         published: true,
+        repairs: ToldLimit {
+            number: 3,
+            limit: RepairLimit {
+                bytes_per_second: 1_000_000,
+                share_ppm: 50_000,
+            },
+        },
     });
     assert_to_service(
         &hello,
@@ -565,7 +572,8 @@ fn hello() {
          01000000 9900000000000000 02000000 04 0a4e0001 8311 03000000 01 06000000 01 02
          01000000 07000000 01
          09000000 0b000000 08000000 0c000000 01000000 9900000000000000 02000000
-         01000000 8877665544332211 03000000 01",
+         01000000 8877665544332211 03000000 01
+         0300000000000000 40420f0000000000 50c30000",
     );
 }
 
@@ -691,9 +699,12 @@ fn a_batch_with_every_update() {
             }],
         },
         Update::Repairs {
-            limit: RepairLimit {
-                bytes_per_second: 1_000_000,
-                share_ppm: 50_000,
+            told: ToldLimit {
+                number: 3,
+                limit: RepairLimit {
+                    bytes_per_second: 1_000_000,
+                    share_ppm: 50_000,
+                },
             },
         },
     ];
@@ -715,7 +726,7 @@ fn a_batch_with_every_update() {
          09 04000000 01 01000000 9900000000000000 02000000
             01000000 07000000 01000000 08000000 06000000
          0a 04000000 01000000 07000000 c8000000
-         0b 40420f0000000000 50c30000",
+         0b 0300000000000000 40420f0000000000 50c30000",
     );
 }
 
@@ -730,8 +741,9 @@ fn other_messages_from_the_service() {
         incarnation: Incarnation(3),
         term: 5,
         heartbeat_ms: 200,
+        expelled: true,
     };
-    assert_from_service(&welcome, "01 03000000 0500000000000000 c8000000");
+    assert_from_service(&welcome, "01 03000000 0500000000000000 c8000000 01");
     assert_from_service(&answer(Ok(AnswerRows::None)), "03 08000000");
     let refused = answer(Err("no".to_owned()));
     assert_from_service(&refused, "04 08000000 0200 6e6f");

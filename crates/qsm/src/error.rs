@@ -304,6 +304,8 @@ impl fmt::Display for Unserved {
                 (UnservedCause::Away, _) => "are away",
                 (UnservedCause::Overrun, 1) => "was away for longer than is kept for it,",
                 (UnservedCause::Overrun, _) => "were away for longer than is kept for them,",
+                (UnservedCause::Demoted, 1) => "was slower than the others, and has gone on",
+                (UnservedCause::Demoted, _) => "were slower than the others, and have gone on",
                 _ => "left",
             },
             Counted(self.messages(), "message"),

@@ -36,7 +36,8 @@ pub enum Event {
     /// Nobody in a region of this node waits for it any more, because the cluster does not hear it:
     /// it stood still, or the network did not carry what it says; or because it has read as fast as
     /// it could for so long, and publishers had to wait for it alone ([`AwayReason::Slow`]). It goes
-    /// on in the same life, as fast as it can.
+    /// on in the same life, as fast as it can. With [`AwayReason::Demoted`] it goes on from the present:
+    /// what it misses it loses, and is told.
     ///
     /// What it misses is kept for it: the live members keep what they cache and senders what they
     /// have sent, up to their [`retention_bytes`](qsm_proto::Limits::retention_bytes) in the region
@@ -86,6 +87,10 @@ pub enum Event {
         /// The number of events.
         events: u64,
     },
+    /// The membership service has shut this node out: it was slower than the others, publishers had to wait
+    /// for it for longer than its groups' paces allow, and all of these are `then expel`.
+    /// [`Event::Excluded`] follows, and the node comes back in a new life.
+    Expelled,
     /// The cluster took this node for dead: it was silent for longer than it is waited for
     /// ([`Event::Away`]). It comes back by itself, in a
     /// new life, and misses what was sent meanwhile. Its subscriptions are told by
@@ -234,6 +239,12 @@ impl fmt::Display for Stranger {
 }
 
 /// One line for people: what happened, and what it means for this node.
+const EXCLUDED: &str = "excluded: the cluster took this node for dead; it comes back by itself and \
+                        misses what was sent meanwhile";
+const EXPELLED: &str = "expelled: this node was slower than the others for longer than its groups wait, \
+                        and their pace is `then expel`; it comes back by itself: find what holds it back \
+                        with `qsm explain GROUP`";
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -267,10 +278,8 @@ impl fmt::Display for Event {
                 "{} of this node came faster than they were read; what they told is not known here",
                 Counted(*events, "event")
             ),
-            Self::Excluded => f.write_str(
-                "excluded: the cluster took this node for dead; it comes back by itself and misses \
-                 what was sent meanwhile",
-            ),
+            Self::Expelled => f.write_str(EXPELLED),
+            Self::Excluded => f.write_str(EXCLUDED),
             Self::Moved { from, to } if from == to => write!(f, "the address {to} is back"),
             Self::Moved { from, to } => write!(f, "moved from {from} to {to}"),
             Self::NotListening { address, reason } => {

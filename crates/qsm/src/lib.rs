@@ -130,8 +130,8 @@ pub use qsm_exporter::{Pusher, PusherError};
 pub use qsm_metrics as metrics;
 
 pub use qsm_gms::{
-    Costs as PlanCosts, DISCOVERY_V4, DISCOVERY_V6, GroupPace, HintError, HintList, ServiceEvent,
-    ServiceHints, ServiceStats,
+    Costs as PlanCosts, DISCOVERY_V4, DISCOVERY_V6, GroupPace, HintError, HintList, LaggardFate,
+    ServiceEvent, ServiceHints, ServiceStats,
 };
 pub use qsm_identity::{Pattern, PatternError};
 pub use qsm_net::{

@@ -271,6 +271,7 @@ impl Known {
             dead: self.receivers.clone(),
             senders: Vec::new(),
             published: true,
+            repairs: qsm_wire::membership::ToldLimit::default(),
         };
         let mut content = Vec::new();
         ToService::Hello(hello).encode(&mut content);

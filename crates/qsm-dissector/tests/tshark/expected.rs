@@ -17,7 +17,7 @@ use qsm_wire::{
 };
 
 pub(crate) use self::decision::of_group_answer;
-use self::terms::{of_filter, of_terms};
+use self::terms::{of_filter, of_terms, of_told_limit};
 
 /// A value as tshark shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -529,6 +529,7 @@ fn of_hello(sheet: &mut Sheet, hello: &Hello) {
         sheet.origin("origin", *origin);
     }
     sheet.flag("published", hello.published);
+    of_told_limit(sheet, hello.repairs);
 }
 
 fn of_region_report(sheet: &mut Sheet, report: &RegionReport) {
@@ -561,6 +562,7 @@ fn of_absence(sheet: &mut Sheet, away: Option<AwayReason>) {
         AwayReason::Unreachable => 2,
         AwayReason::Unreported => 3,
         AwayReason::Slow => 4,
+        AwayReason::Demoted => 5,
         other => panic!("{other:?} has no number here"),
     });
     sheet.optional("member.away_given", number, |sheet, number| {
@@ -596,11 +598,13 @@ pub(crate) fn of_answer_message(message: &FromService) -> Sheet {
             incarnation,
             term,
             heartbeat_ms,
+            expelled,
         } => {
             out.put("from_service", 1);
             out.put("incarnation_given", incarnation);
             out.put("term", term);
             out.put("heartbeat", heartbeat_ms);
+            out.flag("expelled", *expelled);
         }
         FromService::Batch { number, updates } => {
             out.put("from_service", 2);

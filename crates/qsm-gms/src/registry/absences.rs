@@ -130,7 +130,7 @@ impl Absences {
             return Instant::default().after(pause);
         };
         let least = match absence.reason {
-            AwayReason::Slow => PAUSE_SLOW,
+            AwayReason::Slow | AwayReason::Demoted => PAUSE_SLOW,
             _ => Duration::ZERO,
         };
         absence.began.after(pause.max(least))

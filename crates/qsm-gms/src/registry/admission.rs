@@ -115,6 +115,7 @@ impl Registry {
         if self.term > 0 {
             return;
         }
+        self.recall_repair_limit(hellos.values());
         let reports = Reports::new(hellos, self.group_numbers_max());
         self.term = reports.term + 1;
         let resumed = reports.resuming.len();
@@ -161,6 +162,7 @@ impl Registry {
         }
         let views = hello.regions.iter();
         let views = views.map(|report| (report.region, report.view)).collect();
+        self.heed_repair_limit(hello.repairs);
         self.note_addresses(same, hello.address, hello.second, updates);
         self.resume(node, views, &hello.senders);
         let unnamed = hello.groups.iter().filter(|report| report.group.is_none());

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use qsm_plan::GroupPace;
+use qsm_plan::{GroupPace, LaggardFate};
 use qsm_wire::{NodeId, RegionId};
 
 use super::Registry;
@@ -19,12 +19,27 @@ impl Registry {
             let pace = self.groups.get(*group).and_then(|known| known.pace);
             pace.map_or(usual, |pace| match pace {
                 GroupPace::Slowest => Duration::MAX,
-                GroupPace::Bounded(time) | GroupPace::AtLeast { time, .. } => time,
+                GroupPace::Bounded(time)
+                | GroupPace::Demotes(time)
+                | GroupPace::Expels(time)
+                | GroupPace::AtLeast { time, .. } => time,
                 // It holds nobody.
                 GroupPace::Uncontrolled => usual,
             })
         });
         patience.max().unwrap_or(usual)
+    }
+
+    /// The fate of a node that is slower than others for longer than its groups wait for it: the mildest that
+    /// one of them chooses, so that none is given up by another's choice. Rule R-RATE-12.
+    pub(crate) fn fate_of(&self, node: NodeId) -> LaggardFate {
+        let node = self.nodes.get(&node).filter(|_| self.hints.has_paces());
+        let groups = node.into_iter().flat_map(|node| node.groups.iter());
+        let fates = groups.map(|group| {
+            let pace = self.groups.get(*group).and_then(|known| known.pace);
+            pace.map_or(LaggardFate::Apart, GroupPace::fate)
+        });
+        fates.min().unwrap_or_default()
     }
 
     /// Packets per second below which no receiver of a region holds a sender: of the region's groups that

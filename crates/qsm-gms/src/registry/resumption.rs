@@ -45,6 +45,7 @@ impl Registry {
     ) {
         let end = hello.group_end;
         self.groups.rest_before(at, end, self.group_numbers_max());
+        self.heed_repair_limit(hello.repairs);
         let agrees = self.heed(origin.node, &hello, updates);
         let former = hello.term > 0 && origin.incarnation != Incarnation(0);
         if former && agrees && self.may_go_on(origin) && self.fits(origin, &hello) {

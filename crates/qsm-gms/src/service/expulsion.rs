@@ -1,3 +1,4 @@
+use core::time::Duration;
 use std::sync::Arc;
 
 use qsm_proto::Instant;
@@ -5,7 +6,11 @@ use qsm_wire::NodeId;
 
 use super::rights::Rights;
 use super::{Phase, Service};
+use crate::ServiceEvent;
 use crate::registry::{Command, EndCause};
+
+/// Nodes remembered that were shut out for being slow, until they come back; others are not told why.
+const SLOW_EXPELLED_MAX: usize = 4096;
 
 /// Nodes with rights, and those that lose them.
 impl Service {
@@ -32,6 +37,24 @@ impl Service {
         let cause = EndCause::Expelled;
         self.command(now, Command::End { node, cause });
         self.step(now);
+    }
+
+    /// A node has been slower than the others for as long as its groups allow: its life is over, and it may
+    /// begin another one. Rule R-RATE-12.
+    pub(super) fn expel_slow(&mut self, now: Instant, node: NodeId, patience: Duration) {
+        self.stats.slow_expelled += 1;
+        let name = self.registry.name(node);
+        let reason = format!(
+            "{name} has been slower than the others for {patience:?}, and the pace of all its groups \
+             is `then expel`; it may come back in another life"
+        );
+        self.event(ServiceEvent::Expelled { node, reason });
+        if self.slow_expelled.len() < SLOW_EXPELLED_MAX {
+            self.slow_expelled.insert(node);
+        }
+        self.clients.close(node, &mut self.outbox);
+        let cause = EndCause::Expelled;
+        self.command(now, Command::End { node, cause });
     }
 
     /// Returns whether a node has a life.

@@ -1,5 +1,6 @@
 use core::time::Duration;
 
+use qsm_plan::LaggardFate;
 use qsm_proto::Instant;
 use qsm_wire::membership::{About, Answer, AwayReason, FromService, QueryKind, Strain, ToService};
 use qsm_wire::{NodeId, RegionId};
@@ -152,7 +153,15 @@ impl Service {
         }
         self.strains.forget(node);
         self.stats.slow += 1;
-        let reason = AwayReason::Slow;
+        let reason = match self.registry.fate_of(node) {
+            LaggardFate::Apart => AwayReason::Slow,
+            LaggardFate::Demoted => AwayReason::Demoted,
+            LaggardFate::Expelled => {
+                self.expel_slow(now, node, patience);
+                return;
+            }
+        };
+        self.stats.slow_demoted += u64::from(reason == AwayReason::Demoted);
         self.command(now, Command::SetAway { node, reason });
     }
 

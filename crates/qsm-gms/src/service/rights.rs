@@ -115,6 +115,7 @@ mod tests {
             dead: Vec::new(),
             senders: Vec::new(),
             published: false,
+            repairs: qsm_wire::membership::ToldLimit::default(),
         }
     }
 

@@ -73,10 +73,12 @@ impl Service {
         self.clients.set_standing(origin.node, Standing::Admitted);
         self.detector.watch(now, origin.node);
         let heartbeat = self.config.heartbeat.as_millis();
+        let expelled = self.slow_expelled.remove(&origin.node);
         let message = FromService::Welcome {
             incarnation: origin.incarnation,
             term: self.registry.term(),
             heartbeat_ms: u32::try_from(heartbeat).unwrap_or(u32::MAX),
+            expelled,
         };
         self.tell(origin.node, &message);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use qsm_wire::membership::{Answer, FromService, RepairLimit, Role, Update};
+use qsm_wire::membership::{Answer, FromService, Role, Update};
 use qsm_wire::{Body, GroupId, Header, Incarnation, Origin};
 
 use super::Endpoint;
@@ -43,9 +43,14 @@ impl Endpoint {
 
     fn take_message(&mut self, message: FromService, out: &mut dyn Deliver) {
         match message {
-            FromService::Welcome { incarnation, .. } => {
-                // The service tells it in this session, if it has one. Rule R-NAK-16.
-                self.node.limit_repairs(RepairLimit::default());
+            FromService::Welcome {
+                incarnation,
+                expelled,
+                ..
+            } => {
+                if expelled {
+                    self.node.events.push(Event::Expelled);
+                }
                 self.welcome(incarnation, out);
             }
             FromService::Batch { updates, .. } => {
@@ -130,7 +135,10 @@ impl Endpoint {
                 self.regions
                     .take_filters(region, whole, members, &self.node);
             }
-            Update::Repairs { limit } => self.node.limit_repairs(limit),
+            Update::Repairs { told } => {
+                self.membership.note_repair_limit(told);
+                self.node.limit_repairs(told.limit);
+            }
             Update::Lifetimes { .. } | Update::MinimumRate { .. } => self.take_terms(update),
             Update::Second { address, second } => {
                 if self.membership.has_second() {

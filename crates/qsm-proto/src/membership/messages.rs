@@ -46,6 +46,7 @@ impl Membership {
                 incarnation,
                 term,
                 heartbeat_ms,
+                ..
             } => {
                 let heartbeat = u64::from((*heartbeat_ms).clamp(10, 60_000));
                 self.welcome(now, *incarnation, *term, Duration::from_millis(heartbeat));

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use qsm_wire::membership::Member;
+use qsm_wire::membership::{AwayReason, Member};
 use qsm_wire::{Ack, GroupId, Origin, ViewNumber};
 
 use super::filters::Filters;
@@ -60,6 +60,10 @@ pub(super) struct AwayReceiver {
     /// It has asked for the numbers of messages that it has given up, and may give up more without
     /// another question.
     gives_up: bool,
+    /// It was slow, and gives up what it misses, whether that is kept or not (R-RATE-12).
+    demoted: bool,
+    /// The last packet of those that it was named as lacking then.
+    named: u64,
 }
 
 /// A member that was away and is live again. What was let go of meanwhile it may have from others.
@@ -190,7 +194,33 @@ impl Served {
     /// was let go. It is told of packets up to this one, the last that has been sent.
     pub(super) fn note_question(&mut self, asker: Origin, highest: u64) {
         self.answered.insert(asker, highest);
+        self.name_demoted(asker, highest);
         self.name_lacking(asker);
+    }
+
+    /// A member that is demoted, or was, lacks what was sent since it went or was named last, as far as is
+    /// known.
+    fn name_demoted(&mut self, asker: Origin, highest: u64) {
+        let returned = self
+            .returned
+            .get_mut(&asker)
+            .map(|returned| &mut returned.was);
+        let away = self.away.get_mut(&asker).or(returned);
+        let Some(away) = away.filter(|away| away.demoted) else {
+            return;
+        };
+        let (after, upto) = (away.after.max(away.named), highest.min(away.upto));
+        away.named = away.named.max(upto);
+        let released = core::mem::take(&mut away.freed);
+        if after < upto || !released.is_empty() {
+            self.unserved.push(Unserved {
+                receivers: vec![asker],
+                after,
+                upto: upto.max(after),
+                released,
+                cause: UnservedCause::Demoted,
+            });
+        }
     }
 
     fn name_lacking(&mut self, asker: Origin) {
@@ -323,6 +353,8 @@ impl Served {
                     freed
                 },
                 gives_up: false,
+                demoted: member.away == Some(AwayReason::Demoted),
+                named: 0,
             };
             // Who goes away again before it has what it lacked still lacks it.
             let again = self.returned.remove(&member.origin);
@@ -337,6 +369,7 @@ impl Served {
                 *away = gone();
             }
             away.upto = away.upto.min(upto);
+            away.demoted = member.away == Some(AwayReason::Demoted);
         }
     }
 

@@ -232,6 +232,10 @@ impl RequestPlanner<'_> {
     fn target(&self, gap: &Gap, view: ViewNumber, stream: &ReceiveStream) -> RequestTarget {
         let view = self.history.nearest(view);
         let dead = stream.sender_dead();
+        if !dead && self.history.is_demoted() {
+            // It goes on from the present, and its sender says what it has lost. Rule R-RATE-12.
+            return RequestTarget::Nobody;
+        }
         // Where nobody knows where the sender is only cachers can bring it.
         let unheard = !dead && !self.is_reached(stream);
         let route = RequestRoute {

@@ -467,6 +467,7 @@ impl Cluster {
                     incarnation: Incarnation(1),
                     term: 1,
                     heartbeat_ms: 200,
+                    expelled: false,
                 },
                 ToService::CaughtUp { view, .. } => {
                     if view == self.view && self.away.remove(&node) {

@@ -17,6 +17,7 @@ pub(crate) struct History {
     tracks: BTreeMap<(Origin, usize, Origin), Track>,
     /// Senders, and receivers that lacked packets which the sender freed for want of room.
     overruns: BTreeSet<(Origin, Origin)>,
+    demoted: BTreeSet<Origin>,
     /// Messages that senders have named as not known to have arrived.
     pub(crate) unserved: Unserved,
     /// Gaps seen in the present step; losses may still explain them.
@@ -219,9 +220,14 @@ impl History {
         self.overruns.insert((sender, receiver));
     }
 
+    /// The receiver goes on from the present for a while (R-RATE-12): it gives up what it misses.
+    pub(crate) fn note_demoted(&mut self, receiver: Origin) {
+        self.demoted.insert(receiver);
+    }
+
     /// Whether that receiver may have been told that it lost something of this sender.
     pub(crate) fn may_lose(&self, sender: Origin, receiver: Origin) -> bool {
-        self.overruns.contains(&(sender, receiver))
+        self.overruns.contains(&(sender, receiver)) || self.demoted.contains(&receiver)
     }
 
     /// Whether the node lives, in this life.

@@ -1,7 +1,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use qsm_gms::GroupPace;
+use qsm_gms::{GroupPace, LaggardFate};
 use qsm_proto::Instant;
 use qsm_wire::membership::AwayReason;
 use qsm_wire::{Origin, RegionId};
@@ -34,25 +34,63 @@ struct Hold {
 }
 
 /// Nobody is set aside for being slow that has received a group from the start whose senders follow the
-/// slowest (R-RATE-8).
+/// slowest (R-RATE-8), nor otherwise than the mildest of its groups has it (R-RATE-12).
 pub(crate) fn check_away(
     options: &SimOptions,
     host: usize,
     reason: AwayReason,
 ) -> Result<(), Violation> {
+    let fate = match reason {
+        AwayReason::Slow => LaggardFate::Apart,
+        AwayReason::Demoted => LaggardFate::Demoted,
+        _ => return Ok(()),
+    };
+    check_fate(options, host, fate)
+}
+
+/// Nobody is shut out for being slow but by the choice of all its groups (R-RATE-12).
+pub(crate) fn check_expelled(options: &SimOptions, host: usize) -> Result<(), Violation> {
+    check_fate(options, host, LaggardFate::Expelled)
+}
+
+/// Tells whether a host may be shut out because it is slow.
+pub(crate) fn may_be_expelled(options: &SimOptions, host: usize) -> bool {
+    check_expelled(options, host).is_ok()
+}
+
+fn check_fate(options: &SimOptions, host: usize, fate: LaggardFate) -> Result<(), Violation> {
+    let pace = |group: usize| options.paces.get(&group).copied();
+    let known = |group: usize| pace(group).map_or(LaggardFate::Apart, GroupPace::fate);
     let stays = options.churn.iter().all(|(_, churn)| churn.host != host);
-    let slowest = options.paces.iter().find(|(group, pace)| {
-        let plan = options.groups.get(**group);
-        let receives = plan.is_some_and(|plan| plan.subscribers.contains(&host));
-        **pace == GroupPace::Slowest && receives
-    });
-    match slowest.filter(|_| stays && reason == AwayReason::Slow) {
-        Some((group, _)) => {
-            let message = format!("host {host} is away as slow, and receives group {group}");
-            Err(Violation::new("slowness", message))
-        }
-        None => Ok(()),
+    if !stays {
+        // What it receives changes.
+        let all = 0..options.groups.len();
+        return match fate == LaggardFate::Apart || all.into_iter().any(|group| known(group) == fate)
+        {
+            true => Ok(()),
+            false => Err(wrong(host, fate, "no group of the run says so")),
+        };
     }
+    let groups = options.groups.iter().enumerate();
+    let groups = groups.filter(|(_, plan)| plan.subscribers.contains(&host));
+    let groups: Vec<usize> = groups.map(|(group, _)| group).collect();
+    if let Some(group) = groups
+        .iter()
+        .find(|group| pace(**group) == Some(GroupPace::Slowest))
+    {
+        let why = format!("it receives group {group}, which waits for ever");
+        return Err(wrong(host, fate, &why));
+    }
+    let mildest = groups.into_iter().map(known).min().unwrap_or_default();
+    match mildest == fate {
+        true => Ok(()),
+        false => Err(wrong(host, fate, &format!("its groups say {mildest:?}"))),
+    }
+}
+
+fn wrong(host: usize, fate: LaggardFate, why: &str) -> Violation {
+    let message = format!("host {host} is slow, and its fate is {fate:?}: {why}");
+    Violation::new("slowness", message)
 }
 
 impl Slowness {

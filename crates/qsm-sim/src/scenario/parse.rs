@@ -473,6 +473,15 @@ fn pace(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
                     time,
                     packets_per_second: words.named("min")?,
                 },
+                Some("then") => {
+                    words.word("then")?;
+                    let fates = [
+                        ("apart", GroupPace::Bounded(time)),
+                        ("demote", GroupPace::Demotes(time)),
+                        ("expel", GroupPace::Expels(time)),
+                    ];
+                    words.choice("a fate", &fates)?
+                }
                 _ => GroupPace::Bounded(time),
             }
         }

@@ -178,6 +178,12 @@ fn write_hints(options: &SimOptions, out: &mut String) -> fmt::Result {
             GroupPace::Slowest => writeln!(out, "pace {group} slowest")?,
             GroupPace::Uncontrolled => writeln!(out, "pace {group} uncontrolled")?,
             GroupPace::Bounded(time) => writeln!(out, "pace {group} bounded {}", Time(*time))?,
+            GroupPace::Demotes(time) => {
+                writeln!(out, "pace {group} bounded {} then demote", Time(*time))?;
+            }
+            GroupPace::Expels(time) => {
+                writeln!(out, "pace {group} bounded {} then expel", Time(*time))?;
+            }
             GroupPace::AtLeast {
                 time,
                 packets_per_second: rate,

@@ -10,6 +10,7 @@ use crate::machine::Loss;
 pub(super) fn event(event: &Event, names: &Names) -> String {
     match event {
         Event::Admitted { incarnation } => format!("admitted, life {incarnation}"),
+        Event::Expelled => "expelled: slower than the others".to_owned(),
         Event::Excluded => "excluded: taken for dead by the service".to_owned(),
         Event::ServiceLost => "the membership service does not answer".to_owned(),
         Event::ServiceFound { address } => format!("membership service at {address}"),
@@ -45,6 +46,7 @@ pub(super) fn event(event: &Event, names: &Names) -> String {
             let receivers: Vec<String> = receivers.iter().map(|node| names.node(*node)).collect();
             let state = match cause {
                 UnservedCause::Away => "away",
+                UnservedCause::Demoted => "demoted",
                 UnservedCause::Overrun => "away for longer than is kept",
                 _ => "gone",
             };

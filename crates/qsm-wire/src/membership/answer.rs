@@ -142,6 +142,9 @@ pub enum FromService {
         term: u64,
         /// Send something at least this often, milliseconds.
         heartbeat_ms: u32,
+        /// Your former life is over because you were slower than the others, and your groups have such
+        /// receivers shut out (R-RATE-12).
+        expelled: bool,
     },
     /// What changed.
     Batch {
@@ -171,11 +174,13 @@ impl Field for FromService {
                 incarnation,
                 term,
                 heartbeat_ms,
+                expelled,
             } => {
                 out.push(1);
                 incarnation.put(out);
                 term.put(out);
                 heartbeat_ms.put(out);
+                expelled.put(out);
             }
             Self::Batch { number, updates } => {
                 out.push(2);
@@ -196,6 +201,7 @@ impl Field for FromService {
                 incarnation: Field::read(reader)?,
                 term: Field::read(reader)?,
                 heartbeat_ms: Field::read(reader)?,
+                expelled: Field::read(reader)?,
             },
             2 => Self::Batch {
                 number: Field::read(reader)?,

@@ -31,6 +31,8 @@ pub enum AwayReason {
     Unreported,
     /// It takes less than the others do, and senders waited for it.
     Slow,
+    /// The same, and its groups have such receivers go on from the present: what it misses it loses.
+    Demoted,
 }
 
 impl Member {
@@ -54,6 +56,7 @@ impl core::fmt::Display for AwayReason {
             Self::Unreachable => "unreachable for members",
             Self::Unreported => "not heard of since the membership service began",
             Self::Slow => "slower than the others",
+            Self::Demoted => "slower than the others, and loses what it misses",
         })
     }
 }
@@ -68,5 +71,5 @@ pub struct Sender {
 }
 
 record! { Member { origin, address, joined, left, away } }
-message! { AwayReason { 1 => Silent {}, 2 => Unreachable {}, 3 => Unreported {}, 4 => Slow {}, } }
+message! { AwayReason { 1 => Silent {}, 2 => Unreachable {}, 3 => Unreported {}, 4 => Slow {}, 5 => Demoted {}, } }
 record! { Sender { origin, address } }

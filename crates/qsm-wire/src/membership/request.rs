@@ -2,6 +2,7 @@ use core::net::SocketAddr;
 
 use super::field::{codec, message, record};
 use super::member::Member;
+use super::update::ToldLimit;
 use crate::{ChannelId, DecodeError, GroupId, Incarnation, Origin, RegionId, ViewNumber};
 
 /// What a node wants with a group.
@@ -109,6 +110,8 @@ pub struct Hello {
     pub senders: Vec<Origin>,
     /// It is, or has been, a publisher: what it has sent may still be on its way.
     pub published: bool,
+    /// The limit of repairs that it was told last (R-NAK-16).
+    pub repairs: ToldLimit,
 }
 
 /// From a node to the membership service.
@@ -283,7 +286,7 @@ record! { GroupRate { group, rate } }
 record! { GroupReport { group, name, role } }
 record! { Hello {
     name, address, second, incarnation, term, groups, regions, region_last, channel_last,
-    group_end, incarnation_last, dead, senders, published
+    group_end, incarnation_last, dead, senders, published, repairs
 } }
 
 message! { Role { 1 => Subscriber {}, 2 => Publisher {}, } }

@@ -97,11 +97,11 @@ pub enum Update {
         /// Members.
         members: Vec<MemberFilter>,
     },
-    /// The limit of what this node sends again (R-NAK-16). It replaces the one before; a node that has been
-    /// told none in its session has none.
+    /// The limit of what this node sends again (R-NAK-16). It replaces the one before; a node that has never
+    /// been told one has none.
     Repairs {
-        /// The limit.
-        limit: RepairLimit,
+        /// The limit, and how old it is.
+        told: ToldLimit,
     },
     /// Groups of a region whose messages have a lifetime (R-DATA-14), whether they concern this node
     /// or not. It replaces what was said of the region before; the region's groups that it does not
@@ -137,6 +137,16 @@ pub struct RepairLimit {
     pub share_ppm: u32,
 }
 
+/// A limit of repairs as a service tells it, and as nodes tell it to a service that begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ToldLimit {
+    /// Counts the limits that the cluster has had: of two the one with the higher number holds. 0: none has
+    /// been told.
+    pub number: u64,
+    /// The limit.
+    pub limit: RepairLimit,
+}
+
 /// A group whose messages are not sent again once they are older than this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GroupLifetime {
@@ -168,6 +178,7 @@ pub struct GroupStart {
 }
 
 record! { ViewStep { region, view, base, removed, leaving, changed, added } }
+record! { ToldLimit { number, limit } }
 record! { RepairLimit { bytes_per_second, share_ppm } }
 record! { GroupStart { group, view } }
 record! { GroupLifetime { group, ms } }
@@ -183,7 +194,7 @@ message! { Update [3 => View] {
     8 => Sources { region, senders },
     9 => Filters { region, whole, members },
     10 => Lifetimes { region, groups },
-    11 => Repairs { limit },
+    11 => Repairs { told },
     12 => MinimumRate { region, packets_per_second },
     13 => NothingOwed { origin },
 } }

@@ -4,8 +4,8 @@ use qsm_wire::membership::{
     About, Answer, AnswerRows, AwayReason, FromService, GroupAnswer, GroupDecision, GroupLifetime,
     GroupRate, GroupRates, GroupReport, GroupRow, GroupStart, GroupWay, Hello, Member,
     MemberFilter, NearRegion, NodeRow, PlanLimits, QueryKind, Rates, RegionDecision, RegionHints,
-    RegionKind, RegionReport, RegionRow, RepairLimit, Role, Sender, Strain, ToService, Update,
-    ViewStep,
+    RegionKind, RegionReport, RegionRow, RepairLimit, Role, Sender, Strain, ToService, ToldLimit,
+    Update, ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -125,6 +125,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
             dead: dice.list(4, origin),
             senders: dice.list(4, origin),
             published: dice.flag(),
+            repairs: told_limit(dice),
         }),
         10 => ToService::About(about(dice)),
         11 => ToService::Rates(rates(dice)),
@@ -192,6 +193,7 @@ pub fn from_service(dice: &mut Dice, variant: usize) -> FromService {
             incarnation: Incarnation(dice.u32()),
             term: dice.u64(),
             heartbeat_ms: dice.u32(),
+            expelled: dice.flag(),
         },
         1 => FromService::Batch {
             number: dice.u64(),
@@ -300,7 +302,7 @@ fn update(dice: &mut Dice) -> Update {
             }),
         },
         9 => Update::Repairs {
-            limit: repair_limit(dice),
+            told: told_limit(dice),
         },
         10 => Update::MinimumRate {
             region: RegionId(dice.u32()),
@@ -312,6 +314,13 @@ fn update(dice: &mut Dice) -> Update {
         _ => Update::Dead {
             origin: origin(dice),
         },
+    }
+}
+
+fn told_limit(dice: &mut Dice) -> ToldLimit {
+    ToldLimit {
+        number: dice.u64(),
+        limit: repair_limit(dice),
     }
 }
 
@@ -405,10 +414,11 @@ fn member(dice: &mut Dice) -> Member {
 }
 
 fn away(dice: &mut Dice) -> Option<AwayReason> {
-    Some(match dice.below(6) {
+    Some(match dice.below(7) {
         0 => AwayReason::Silent,
         1 => AwayReason::Unreachable,
         2 => AwayReason::Unreported,
+        3 => AwayReason::Demoted,
         _ => return None,
     })
 }

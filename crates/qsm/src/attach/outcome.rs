@@ -95,6 +95,7 @@ fn cause_code(cause: UnservedCause) -> u32 {
     match cause {
         UnservedCause::Away => 1,
         UnservedCause::Overrun => 2,
+        UnservedCause::Demoted => 3,
         _ => 0,
     }
 }
@@ -104,6 +105,7 @@ fn cause_of(code: u32) -> Option<UnservedCause> {
         0 => Some(UnservedCause::Gone),
         1 => Some(UnservedCause::Away),
         2 => Some(UnservedCause::Overrun),
+        3 => Some(UnservedCause::Demoted),
         _ => None,
     }
 }

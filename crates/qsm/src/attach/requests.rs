@@ -378,6 +378,7 @@ pub(super) fn travels(event: &Event) -> bool {
             | Event::Hears(_)
             | Event::Dropped { .. }
             | Event::Excluded
+            | Event::Expelled
             | Event::ServiceFound { .. }
             | Event::ServiceLost
             | Event::Unconfirmed { .. }
@@ -402,6 +403,7 @@ fn encode_event(event: &Event) -> Writer {
         Event::Dropped { events } => packet.u32(9).u64(*events),
         Event::Deaf(deafness) => packet.u32(10).deafness(deafness),
         Event::Hears(deafness) => packet.u32(11).deafness(deafness),
+        Event::Expelled => packet.u32(12),
         // See `travels`.
         _ => packet.u32(0),
     }
@@ -413,6 +415,7 @@ fn away_number(reason: AwayReason) -> u32 {
         AwayReason::Unreachable => 2,
         AwayReason::Unreported => 3,
         AwayReason::Slow => 4,
+        AwayReason::Demoted => 5,
         // Not known to this build.
         _ => 0,
     }
@@ -424,6 +427,7 @@ fn away_reason(number: u32) -> Option<AwayReason> {
         2 => AwayReason::Unreachable,
         3 => AwayReason::Unreported,
         4 => AwayReason::Slow,
+        5 => AwayReason::Demoted,
         _ => return None,
     })
 }
@@ -458,6 +462,7 @@ fn decode_event(rest: &mut Rest<'_>) -> Option<Event> {
             events: rest.u64()?,
         },
         10 => Event::Deaf(rest.deafness()?),
+        12 => Event::Expelled,
         11 => Event::Hears(rest.deafness()?),
         _ => return None,
     })

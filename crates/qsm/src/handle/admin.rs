@@ -128,6 +128,7 @@ fn away(reason: AwayReason) -> &'static str {
         AwayReason::Unreachable => "other members do not hear it",
         AwayReason::Unreported => "it has not reported to a new service",
         AwayReason::Slow => "slower than the others",
+        AwayReason::Demoted => "slower than the others, and loses what it misses",
         _ => "for a reason that this version does not know",
     }
 }

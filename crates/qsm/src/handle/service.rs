@@ -165,7 +165,8 @@ impl ServiceBuilder {
     }
 
     /// Limit of what each node sends again, in every interval of 10 ms (R-NAK-16); none if not given.
-    /// [`Service::limit_repairs`] changes it. A service that takes over does not know of it.
+    /// [`Service::limit_repairs`] changes it. What the cluster's nodes have been told before
+    /// goes before this: a service that takes over, or begins again, hears of it from them.
     pub fn repair_limit(mut self, limit: RepairLimit) -> Self {
         self.settings.repair_limit = limit;
         self

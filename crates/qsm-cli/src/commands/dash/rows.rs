@@ -41,7 +41,9 @@ fn away(reason: AwayReason) -> &'static str {
         AwayReason::Unreachable => {
             "the service hears it, members do not: `qsm doctor` on its host; see the network between them"
         }
-        AwayReason::Slow => "`qsm explain` on its host says what holds it back",
+        AwayReason::Slow | AwayReason::Demoted => {
+            "`qsm explain` on its host says what holds it back"
+        }
         _ => "see whether it still runs",
     }
 }

@@ -288,6 +288,10 @@ fn reason_of(reason: AwayReason) -> (&'static str, &'static str) {
             "slow",
             "it is slower than the others; what it misses is kept",
         ),
+        AwayReason::Demoted => (
+            "demoted",
+            "it is slower than the others, and loses what it misses, as its groups say",
+        ),
         AwayReason::Unreported => (
             "unreported",
             "it has not reported to this service; what it misses is kept",

@@ -1,5 +1,5 @@
 use qsm_wire::RegionId;
-use qsm_wire::membership::{GroupLifetime, MemberFilter, RepairLimit, Update};
+use qsm_wire::membership::{GroupLifetime, MemberFilter, RepairLimit, ToldLimit, Update};
 
 use super::Sheet;
 
@@ -10,7 +10,10 @@ pub(super) fn of_terms(sheet: &mut Sheet, terms: &Update) {
             sheet.put("region", region);
             groups.iter().for_each(|one| of_lifetime(sheet, *one));
         }
-        Update::Repairs { limit } => of_repair_limit(sheet, *limit),
+        Update::Repairs { told } => {
+            sheet.put("update", 11);
+            of_told_limit(sheet, *told);
+        }
         Update::MinimumRate {
             region,
             packets_per_second,
@@ -34,8 +37,12 @@ fn of_minimum_rate(sheet: &mut Sheet, region: RegionId, packets_per_second: u32)
     sheet.put("minimum_rate", packets_per_second);
 }
 
+pub(super) fn of_told_limit(sheet: &mut Sheet, told: ToldLimit) {
+    sheet.put("repairs_number", told.number);
+    of_repair_limit(sheet, told.limit);
+}
+
 fn of_repair_limit(sheet: &mut Sheet, limit: RepairLimit) {
-    sheet.put("update", 11);
     sheet.put("repair_rate", limit.bytes_per_second);
     sheet.put("repair_share", limit.share_ppm);
 }

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use qsm_plan::LaggardFate;
+
 use super::*;
 
 // Rule R-RATE-8.
@@ -23,6 +25,28 @@ fn the_most_patient_group_of_a_node_decides() {
     assert_eq!(patience, [10, 3, 10, 60, 3, u64::MAX, 10]);
     let registry = hinted_registry(1, "");
     assert_eq!(registry.patience_with(NodeId(9), usual), usual);
+}
+
+// Rule R-RATE-12.
+#[test]
+fn the_mildest_fate_that_a_group_of_a_node_chooses_decides() {
+    let hints = "pace bounded 3s then expel: g1\npace bounded 9s then demote: g2\n\
+                 pace bounded 4s: g3\npace uncontrolled: g5\n";
+    let mut registry = hinted_registry(1, hints);
+    let sets: [&[u64]; 8] = [&[1], &[2], &[3], &[4], &[5], &[1, 2], &[1, 3], &[1, 4]];
+    for (node, groups) in (1..).zip(sets) {
+        admit(&mut registry, node);
+        enter(&mut registry, node, groups.iter().copied());
+    }
+    publish(&mut registry, 1, [4]);
+    registry.batch(NOW);
+    let fates: Vec<LaggardFate> = (1..=9).map(|node| registry.fate_of(NodeId(node))).collect();
+    let (apart, demoted) = (LaggardFate::Apart, LaggardFate::Demoted);
+    let expelled = LaggardFate::Expelled;
+    let expected = [
+        expelled, demoted, apart, apart, apart, demoted, apart, apart, apart,
+    ];
+    assert_eq!(fates, expected);
 }
 
 /// Rates below which no sender is held, as a batch tells a node.

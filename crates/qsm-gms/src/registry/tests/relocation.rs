@@ -38,6 +38,7 @@ fn hello_from(registry: &Registry, node: u64, time: u8, on_two: bool) -> Hello {
         term: registry.term(),
         regions: regions.collect(),
         published: true,
+        repairs: ToldLimit::default(),
         ..hello()
     }
 }

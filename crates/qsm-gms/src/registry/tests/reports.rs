@@ -1,3 +1,5 @@
+use qsm_wire::membership::ToldLimit;
+
 use super::*;
 use crate::registry::command::Updates;
 use crate::registry::unreported::FormerLives;
@@ -19,6 +21,7 @@ pub(in super::super) fn hello() -> Hello {
         dead: Vec::new(),
         senders: Vec::new(),
         published: false,
+        repairs: ToldLimit::default(),
     }
 }
 

@@ -107,6 +107,11 @@ fn events() -> Vec<Event> {
         Event::Deaf(deafness(None)),
         Event::Hears(deafness(Some("10.0.0.1:7"))),
         Event::Dropped { events: 5 },
+        Event::Expelled,
+        Event::Away {
+            region: RegionId(9),
+            reason: AwayReason::Demoted,
+        },
         Event::Excluded,
         Event::ServiceFound {
             address: "[fd00::1]:7".parse().unwrap(),

@@ -74,6 +74,7 @@ impl Core {
                 self.routes.back(&groups, away);
                 Event::Back { region, away }
             }
+            Proto::Expelled => Event::Expelled,
             Proto::Excluded => Event::Excluded,
             Proto::ServiceLost => {
                 self.about.service = None;
