@@ -9,7 +9,7 @@ use network::{Cluster, Cut, address, ms};
 use qsm_gms::{ServiceConfig, ServiceEvent};
 use qsm_proto::view::RegionView;
 use qsm_wire::Origin;
-use qsm_wire::membership::Role;
+use qsm_wire::membership::{RepairLimit, Role, Update};
 
 /// Where the services are: the first one is there before the split.
 const FIRST: u64 = 1;
@@ -181,4 +181,76 @@ fn nodes_of_a_split_that_lasted_begin_new_lives() {
     assert_eq!(live(&cluster, 10), 4);
     let yielded = ServiceEvent::Yielded { to: address(OTHER) };
     assert!(cluster.events.contains(&yielded));
+}
+
+fn limit(bytes_per_second: u64) -> RepairLimit {
+    RepairLimit {
+        bytes_per_second,
+        share_ppm: 0,
+    }
+}
+
+/// The limit of repairs that each node was told last.
+fn told(cluster: &Cluster) -> Vec<Option<RepairLimit>> {
+    let last = |host| {
+        let updates = cluster.member(address(host)).updates.iter().rev();
+        let mut told = updates.filter_map(|update| match update {
+            Update::Repairs { told } => Some(told.limit),
+            _ => None,
+        });
+        told.next()
+    };
+    (10..14).map(last).collect()
+}
+
+fn order(cluster: &mut Cluster, host: u64, limit: RepairLimit) {
+    let now = cluster.now;
+    let service = cluster.services.get_mut(&address(host)).unwrap();
+    service.limit_repairs(now, limit);
+    cluster.run(ms(1000));
+}
+
+// Rules R-NAK-16, R-MEM-6.
+#[test]
+fn a_limit_of_repairs_outlives_the_service_that_was_told_it() {
+    let mut cluster = cluster(1, service(FIRST, false));
+    order(&mut cluster, FIRST, limit(1_000_000));
+    order(&mut cluster, FIRST, limit(2_000_000));
+    assert_eq!(told(&cluster), [Some(limit(2_000_000)); 4]);
+    cluster.services.clear();
+    cluster.run(ms(1000));
+    // What it is configured with is older than what holds.
+    let config = ServiceConfig {
+        repair_limit: limit(7),
+        ..service(FIRST, false)
+    };
+    cluster.start_service(config);
+    cluster.run(ms(5000));
+    let after = cluster.services[&address(FIRST)].repair_limit();
+    assert_eq!(after, limit(2_000_000));
+    assert_eq!(told(&cluster), [Some(limit(2_000_000)); 4]);
+    // None is a limit, too.
+    order(&mut cluster, FIRST, RepairLimit::default());
+    cluster.services.clear();
+    cluster.run(ms(1000));
+    cluster.start_service(service(FIRST, false));
+    cluster.run(ms(5000));
+    assert_eq!(told(&cluster), [Some(RepairLimit::default()); 4]);
+}
+
+// Rules R-NAK-16, R-MEM-7.
+#[test]
+fn of_two_services_that_meet_the_newest_limit_of_repairs_holds() {
+    let mut cluster = cluster(2, service(FIRST, false));
+    order(&mut cluster, FIRST, limit(1_000_000));
+    split(&mut cluster, 8000);
+    order(&mut cluster, OTHER, limit(2_000_000));
+    let both = [FIRST, OTHER].map(|host| cluster.services[&address(host)].repair_limit());
+    assert_eq!(both, [limit(1_000_000), limit(2_000_000)]);
+    cluster.cut = WHOLE;
+    cluster.run(ms(4000));
+    assert!(cluster.services[&address(OTHER)].has_yielded());
+    assert_eq!(told(&cluster), [Some(limit(2_000_000)); 4]);
+    let first = cluster.services[&address(FIRST)].repair_limit();
+    assert_eq!(first, limit(2_000_000));
 }

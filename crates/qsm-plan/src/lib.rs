@@ -66,6 +66,7 @@ pub mod layouts;
 mod merge;
 mod moves;
 mod named;
+mod pace;
 mod plan;
 mod planner;
 mod rates;
@@ -81,9 +82,10 @@ mod work;
 
 pub use cluster::Cost;
 pub use commons::{CommonSaving, CommonSets};
-pub use hints::{GroupPace, HintError, Hints, LaggardFate, Lifetime, Names, Paced, Pin};
+pub use hints::{HintError, Hints, Lifetime, Names, Paced, Pin};
 pub use moves::Move;
 pub use named::{HintList, NodeHint, ServiceHints};
+pub use pace::{GroupPace, LaggardFate};
 pub use plan::{
     Alternative, Path, Plan, PlannedChannel, PlannedGroup, PlannedRegion, Totals, Way, Why,
     WhyRegion,

@@ -18,7 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_wire::{GroupId, NodeId};
 
-use crate::hints::{GroupPace, HintError, Hints, Names, Reader, Written, lines, words};
+use crate::hints::{HintError, Hints, Names, Reader, Written, lines, words};
+use crate::pace::GroupPace;
 
 /// Hints in the order in which they are given, for [`ServiceHints`]. Errors name them by their number,
 /// from 1 on, as those of a file by its line.

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::stats::Histogram;
 use qsm_proto::{Config, Event, Instant, Introduction, PublishError, Random, Seed, mix};
-use qsm_wire::membership::{Answer, AwayReason, Role};
+use qsm_wire::membership::{Answer, Role};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, StreamId, ViewNumber};
 
 use crate::checkers::lost::LostNumbers;
@@ -606,10 +606,7 @@ impl World {
             }
             (Event::Away { reason, .. }, Some(origin)) => {
                 slowness::check_away(&self.options, host, *reason)?;
-                self.checkers.history.set_away(origin);
-                if *reason == AwayReason::Demoted {
-                    self.checkers.history.note_demoted(origin);
-                }
+                self.checkers.history.set_away(origin, *reason);
             }
             (Event::Back { region, .. }, Some(origin)) => {
                 self.checkers.history.set_back(origin);

@@ -45,6 +45,13 @@ const STREAM: StreamId = StreamId {
 const REST: &str = "00 c4c3c2c1 8877665544332211 03000000 00000000";
 /// [`STREAM`]: channel, node, incarnation.
 const STREAM_BYTES: &str = "0a000000 9900000000000000 02000000";
+const TOLD: ToldLimit = ToldLimit {
+    number: 3,
+    limit: RepairLimit {
+        bytes_per_second: 1_000_000,
+        share_ppm: 50_000,
+    },
+};
 
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
@@ -556,13 +563,7 @@ fn hello() {
         dead: vec![PEER],
         senders: vec![SENDER],
         published: true,
-        repairs: ToldLimit {
-            number: 3,
-            limit: RepairLimit {
-                bytes_per_second: 1_000_000,
-                share_ppm: 50_000,
-            },
-        },
+        repairs: TOLD,
     });
     assert_to_service(
         &hello,
@@ -698,15 +699,7 @@ fn a_batch_with_every_update() {
                 ms: 200,
             }],
         },
-        Update::Repairs {
-            told: ToldLimit {
-                number: 3,
-                limit: RepairLimit {
-                    bytes_per_second: 1_000_000,
-                    share_ppm: 50_000,
-                },
-            },
-        },
+        Update::Repairs { told: TOLD },
     ];
     assert_from_service(
         &FromService::Batch { number: 9, updates },

@@ -421,6 +421,7 @@ impl Member {
                 Some(view) => self.take_view(now, view),
                 None => self.membership.start_over(now),
             },
+            Update::Repairs { told } => self.membership.note_repair_limit(told),
             Update::Filters { region, .. } => self.membership.note_merged(region),
             Update::Closed { region } => self.close(region),
             Update::Dead { origin } => {

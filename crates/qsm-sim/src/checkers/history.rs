@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::Instant;
+use qsm_wire::membership::AwayReason;
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
 use super::lost::LostNumbers;
@@ -200,10 +201,13 @@ impl History {
         self.lives.get(&origin)
     }
 
-    /// The node learns that nobody waits for it.
-    pub(crate) fn set_away(&mut self, origin: Origin) {
+    /// The node learns that nobody waits for it; if it is demoted, it gives up what it misses (R-RATE-12).
+    pub(crate) fn set_away(&mut self, origin: Origin, reason: AwayReason) {
         if let Some(life) = self.lives.get_mut(&origin) {
             life.away = true;
+        }
+        if reason == AwayReason::Demoted {
+            self.demoted.insert(origin);
         }
     }
 
@@ -218,11 +222,6 @@ impl History {
     /// was configured.
     pub(crate) fn note_overrun(&mut self, sender: Origin, receiver: Origin) {
         self.overruns.insert((sender, receiver));
-    }
-
-    /// The receiver goes on from the present for a while (R-RATE-12): it gives up what it misses.
-    pub(crate) fn note_demoted(&mut self, receiver: Origin) {
-        self.demoted.insert(receiver);
     }
 
     /// Whether that receiver may have been told that it lost something of this sender.
