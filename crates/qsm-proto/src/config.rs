@@ -147,6 +147,9 @@ pub struct Pace {
     pub rate_min_packets: u32,
     /// Upper bound on the rate, packets per second; `u32::MAX` for none.
     pub rate_max_packets: u32,
+    /// Upper bound on all that the node sends, over all its regions, copies among it; bytes per
+    /// second, 0 for none (R-RATE-13). Repairs and control go first and are never held by it.
+    pub node_bytes_per_second: u64,
     /// From the last packet of a stream to the first heartbeat: long enough for the next packet
     /// of a busy stream, short enough to repair a lost tail within 10 ms. Seed-faithful mode: 1 s,
     /// the token tells how far a stream goes.
@@ -377,6 +380,7 @@ impl Default for Pace {
             growth_permille: 100,
             rate_min_packets: 100,
             rate_max_packets: u32::MAX,
+            node_bytes_per_second: 0,
             heartbeat_min: Duration::from_millis(2),
             queue_target: Duration::from_millis(1),
             batch_delay: Duration::ZERO,

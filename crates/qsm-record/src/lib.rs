@@ -55,4 +55,4 @@ pub use setup::Setup;
 pub use qsm_proto::{CopiesLeft, Deliver, Delivery, Destination, Instant, Miss, Transmit};
 
 /// The format of the files; those of other numbers are not read.
-pub const FORMAT: u16 = 1;
+pub const FORMAT: u16 = 2;

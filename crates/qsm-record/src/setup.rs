@@ -224,6 +224,7 @@ fn put_pace(pace: &Pace, to: &mut Vec<u8>) {
         growth_permille,
         rate_min_packets,
         rate_max_packets,
+        node_bytes_per_second,
         heartbeat_min,
         queue_target,
         batch_delay,
@@ -238,6 +239,7 @@ fn put_pace(pace: &Pace, to: &mut Vec<u8>) {
     to.number((*growth_permille).into());
     to.number((*rate_min_packets).into());
     to.number((*rate_max_packets).into());
+    to.number(*node_bytes_per_second);
     to.duration(*heartbeat_min);
     to.duration(*queue_target);
     to.duration(*batch_delay);
@@ -255,6 +257,7 @@ fn take_pace(from: &mut Fields<'_>) -> Result<Pace, Malformed> {
         growth_permille: from.narrow()?,
         rate_min_packets: from.narrow()?,
         rate_max_packets: from.narrow()?,
+        node_bytes_per_second: from.number()?,
         heartbeat_min: from.duration()?,
         queue_target: from.duration()?,
         batch_delay: from.duration()?,

@@ -28,6 +28,7 @@ use self::networks::Second;
 use crate::checkers::cutoff::Said;
 use crate::checkers::expiry::Repaired;
 use crate::checkers::rate::Train;
+use crate::checkers::sending::Leaving;
 use crate::checkers::watermarks::Claim;
 use crate::clock::Clock;
 use crate::cost::{Cpu, Waiting};
@@ -82,6 +83,8 @@ pub(crate) struct Outputs {
     pub(crate) tokens: Vec<Said>,
     /// Fresh data packets sent.
     pub(crate) data: Vec<Train>,
+    /// All that was sent, train by train, if that is limited.
+    pub(crate) leaving: Vec<Leaving>,
     /// Packets sent again.
     pub(crate) repairs: Vec<Repaired>,
     /// The machine has freed packets for want of room that members lack that are away.
@@ -95,6 +98,7 @@ impl Outputs {
         self.claims.clear();
         self.tokens.clear();
         self.data.clear();
+        self.leaving.clear();
         self.repairs.clear();
         self.overran = false;
     }
@@ -183,6 +187,8 @@ struct Host {
 pub(crate) struct EngineOptions {
     pub(crate) network: NetworkOptions,
     pub(crate) mischief: Mischief,
+    /// All that nodes send is limited, and to be judged.
+    pub(crate) sends_limited: bool,
     /// Check a machine's invariants after each so many inputs; 0: never.
     pub(crate) invariants_every: u64,
     /// Lines of trace to keep.
@@ -208,6 +214,8 @@ pub(crate) struct Engine {
     inputs: u64,
     /// The current second, and how many inputs there were before it.
     second: (u64, u64),
+    /// All that nodes send is limited, and judged.
+    sends_limited: bool,
     invariants_every: u64,
     refusals: bool,
 }
@@ -232,6 +240,7 @@ impl Engine {
             serial: 0,
             inputs: 0,
             second: (0, 0),
+            sends_limited: options.sends_limited,
             invariants_every: options.invariants_every,
             refusals: options.refusals,
         }

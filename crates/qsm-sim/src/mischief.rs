@@ -100,6 +100,8 @@ pub enum Mischief {
     MinimumForgotten,
     /// Services set a slow member aside that is to be demoted, or shut out.
     LaggardKept,
+    /// Nodes send twice as much as they are allowed.
+    SendLimitRaised,
     /// Publishers let messages wait for others four times as long as they may.
     BatchStretched,
     /// Services merge regions however many deliveries are unwanted then.
@@ -114,7 +116,7 @@ pub enum Mischief {
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 37] = [
+    pub const ALL: [(&'static str, Self); 38] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -147,6 +149,7 @@ impl Mischief {
         ("limit-raised", Self::LimitRaised),
         ("minimum-forgotten", Self::MinimumForgotten),
         ("laggard-kept", Self::LaggardKept),
+        ("send-limit-raised", Self::SendLimitRaised),
         ("batch-stretched", Self::BatchStretched),
         ("unwanted-ignored", Self::UnwantedIgnored),
         ("budget-ignored", Self::BudgetIgnored),

@@ -214,6 +214,10 @@ impl SimOptions {
                 rate_max_packets: u32::MAX,
                 ..self.pace
             },
+            Mischief::SendLimitRaised => Pace {
+                node_bytes_per_second: self.pace.node_bytes_per_second * 2,
+                ..self.pace
+            },
             _ => self.pace,
         }
     }

@@ -192,6 +192,7 @@ struct Cluster<'a> {
 impl<'a> Cluster<'a> {
     fn new(options: &'a ClusterOptions) -> Result<Self, Violation> {
         let engine = EngineOptions {
+            sends_limited: false,
             network: options.network,
             mischief: Mischief::None,
             invariants_every: 0,

@@ -91,6 +91,7 @@ impl World {
         let engine = EngineOptions {
             network: options.network,
             mischief: options.mischief,
+            sends_limited: options.pace.node_bytes_per_second > 0,
             invariants_every: options.invariants_every,
             trace_lines: options.trace_lines,
             refusals: options.refusals,
@@ -248,6 +249,7 @@ impl World {
         self.engine.stop(host);
         self.checkers.expiry.forget(host);
         self.checkers.repairs.forget(host);
+        self.checkers.sending.forget(host);
         if let Some(origin) = self.apps[host].origin.take() {
             self.checkers.history.end(origin, self.engine.now());
         }
@@ -406,6 +408,7 @@ impl World {
         self.sent(host, outputs)?;
         self.repaired(host, outputs)?;
         self.limited(host, outputs)?;
+        self.throttled(host, outputs)?;
         self.note_overruns(host)?;
         if let Some(machine) = self.engine.machine(host) {
             let (send, receive) = machine.memory_bytes();

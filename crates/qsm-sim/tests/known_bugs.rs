@@ -36,6 +36,8 @@ const LIMITS: &[&str] = &["limit-raised"];
 const MINIMA: &[&str] = &["minimum-forgotten"];
 /// Bugs that show where a receiver that is slow is to be shut out: see [`expelled`].
 const FATES: &[&str] = &["laggard-kept"];
+/// Bugs that show where a sender has more to send than its node may: see [`throttled`].
+const THROTTLES: &[&str] = &["send-limit-raised"];
 /// Bugs that show where packets of another cluster come, and nothing else is wrong: see [`invaded`].
 const INVASIONS: &[&str] = &["foreign-ignored"];
 
@@ -83,6 +85,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("limit-raised", &["repairs"], 5),
     ("minimum-forgotten", &["minimum"], 5),
     ("laggard-kept", &["slowness"], 5),
+    ("send-limit-raised", &["sending"], 5),
     // A quarter of the runs has groups whose messages wait.
     ("batch-stretched", &["batching"], 30),
     // A share less than all is drawn for a quarter of the runs.
@@ -253,6 +256,16 @@ fn expelled(options: SimOptions) -> SimOptions {
     run
 }
 
+/// In place of all faults, changes and defects of the run: the first sender publishes more than its node may
+/// send.
+fn throttled(options: SimOptions) -> SimOptions {
+    let mut run = limited(options);
+    run.network = NetworkOptions::PERFECT;
+    run.repair_bytes_per_second = 0;
+    run.pace.node_bytes_per_second = 100_000;
+    run
+}
+
 /// In place of all faults, changes and defects of the run: while the first sender publishes, packets of
 /// another cluster come to a member of its group.
 fn invaded(options: SimOptions) -> SimOptions {
@@ -282,6 +295,7 @@ fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
             _ if LIMITS.contains(&name) => limited(drawn),
             _ if MINIMA.contains(&name) => uncontrolled(drawn),
             _ if FATES.contains(&name) => expelled(drawn),
+            _ if THROTTLES.contains(&name) => throttled(drawn),
             _ if INVASIONS.contains(&name) => invaded(drawn),
             _ => drawn,
         };

@@ -48,6 +48,10 @@ pub struct NodeOptions {
     /// them; 0: nothing is kept [default: 64M]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub retention: Option<usize>,
+    /// Send at most so many bytes in a second, all together; with suffix k or M. New messages wait for that;
+    /// repairs and control go first [default: no limit]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub send_limit: Option<usize>,
     /// Say which stage of messages' ways takes longer than it may: a time for all, of which each stage
     /// has its usual share, or total=TIME and shares, such as total=5ms,batching=1ms. Stages are handoff,
     /// batching, admission, socket-send, network (not judged), receive-buffer, repair and subscription
@@ -250,6 +254,9 @@ impl NodeOptions {
         }
         if let Some(bytes) = self.retention {
             builder = builder.retention_bytes(bytes);
+        }
+        if let Some(bytes) = self.send_limit {
+            builder = builder.send_limit(bytes as u64);
         }
         if let Some(budget) = self.latency_budget {
             builder = builder.latency_budget(budget);

@@ -64,6 +64,11 @@ impl Copies {
         }
     }
 
+    /// Bytes of all that are still to go.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len() * self.to.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.to.is_empty()
     }

@@ -23,7 +23,7 @@ use crate::former::FormerPositions;
 use crate::group_rates::GroupCounts;
 use crate::introduction::Reporter;
 use crate::membership::Membership;
-use crate::node::NodeState;
+use crate::node::{NodeState, SendLimit};
 use crate::receive::{Incoming, SEQUENCE_MAX};
 use crate::region::{ReadyStream, Region, RegionCx, RegionSet, extent_asked_for};
 use crate::repair::RequestUrgency;
@@ -250,6 +250,7 @@ impl Endpoint {
 
     fn poll_outbox(&mut self) -> Option<Transmit<'_>> {
         let (multicast, me) = (self.node.config.multicast, self.node.origin);
+        let now = self.node.now;
         let transmit = self.node.outbox.pop()?;
         let stats = &mut self.node.stats;
         stats.control_sent += u64::from(transmit.reason != Reason::Repair);
@@ -257,17 +258,24 @@ impl Endpoint {
         if transmit.to.is_group() && !multicast {
             self.copies.begin(&transmit, table.others_at(to, me), stats);
             if !self.copies.is_empty() {
+                spend(&mut self.node.send_limit, now, self.copies.bytes());
                 return self.copies.poll();
             }
         } else if transmit.to.is_group() && self.node.copied > 0 {
             self.copies.begin(&transmit, table.recipients_at(to), stats);
+            spend(&mut self.node.send_limit, now, self.copies.bytes());
         }
+        spend(&mut self.node.send_limit, now, transmit.bytes.len());
         Some(transmit)
     }
 
     fn poll_data(&mut self, now: Instant) -> Option<Transmit<'_>> {
         self.node.note_repairs_left();
         let (multicast, me) = (self.node.config.multicast, self.node.origin);
+        let most = match &mut self.node.send_limit {
+            None => usize::MAX,
+            Some(limit) => limit.train(now, self.node.config.datagram_bytes)?,
+        };
         let ReadyStream {
             region,
             stream,
@@ -284,7 +292,7 @@ impl Endpoint {
             false => others.clone().count().saturating_sub(1),
         };
         stream.share_rate(now, copies);
-        let train = stream.poll_train(now)?;
+        let train = stream.poll_train_of(now, most)?;
         self.node.earn_repairs(train.bytes.len());
         if self.node.config.recovery.parities_ahead > 0 {
             let last = train.first + train.packets as u64 - 1;
@@ -309,10 +317,13 @@ impl Endpoint {
             if !recipients.is_empty() {
                 let to = recipients.addresses();
                 self.copies.begin(&transmit, to, &mut self.node.stats);
+                spend(&mut self.node.send_limit, now, self.copies.bytes());
             }
+            spend(&mut self.node.send_limit, now, transmit.bytes.len());
             return Some(transmit);
         }
         self.copies.begin(&transmit, others, &mut self.node.stats);
+        spend(&mut self.node.send_limit, now, self.copies.bytes());
         match self.copies.is_empty() {
             true => Some(transmit),
             false => self.copies.poll(),
@@ -347,6 +358,8 @@ impl Endpoint {
         next = next.min(counts.unwrap_or(Instant::NEVER));
         let report = self.reporter.as_ref().and_then(Reporter::due);
         next = next.min(report.unwrap_or(Instant::NEVER));
+        let limit = self.node.send_limit.as_ref().and_then(SendLimit::due);
+        next = next.min(limit.unwrap_or(Instant::NEVER));
         (next < Instant::NEVER).then_some(next)
     }
 
@@ -718,5 +731,12 @@ impl Endpoint {
     fn advance(&mut self, now: Instant) -> Instant {
         self.node.now = self.node.now.max(now);
         self.node.now
+    }
+}
+
+/// So many bytes leave now. Rule R-RATE-13.
+fn spend(limit: &mut Option<SendLimit>, now: Instant, bytes: usize) {
+    if let Some(limit) = limit {
+        limit.spend(now, bytes as u64);
     }
 }

@@ -3,6 +3,7 @@
 mod backlog;
 mod meter;
 mod queue;
+mod send_limit;
 
 use core::time::Duration;
 
@@ -13,6 +14,7 @@ pub(crate) use self::backlog::Backlog;
 pub(crate) use self::meter::ReceiveMeter;
 use self::queue::{Needs, QueueControl};
 pub(crate) use self::queue::{Round, Verdict};
+pub(crate) use self::send_limit::SendLimit;
 
 use crate::history::History;
 use crate::outbox::Outbox;
@@ -49,6 +51,8 @@ pub(crate) struct NodeState {
     pub(crate) streams: usize,
     /// Members that get copies of what is multicast, of all regions.
     pub(crate) copied: usize,
+    /// Limit of all that it sends; `None`: there is none.
+    pub(crate) send_limit: Option<SendLimit>,
     repair_budget: RateBudget,
     /// The operator's limit of repairs; `None`: there is none.
     repair_gate: Option<Box<RepairGate>>,
@@ -100,6 +104,7 @@ impl NodeState {
             backlog: Backlog::default(),
             streams: 0,
             copied: 0,
+            send_limit: SendLimit::new(config.pace.node_bytes_per_second),
             repair_budget: repair_budget(&config, now),
             repair_gate: None,
             request_budget: request_budget(&config, now),

@@ -63,8 +63,13 @@ impl SendStream {
     /// The last packet, which still has room, leaves when nothing is before it and it has waited
     /// for the batch delay (R244); with none, at once.
     pub fn poll_train(&mut self, now: Instant) -> Option<Train<'_>> {
+        self.poll_train_of(now, TRAIN_PACKETS_MAX)
+    }
+
+    /// As [`SendStream::poll_train`], of so many packets at most.
+    pub fn poll_train_of(&mut self, now: Instant, packets: usize) -> Option<Train<'_>> {
         self.refill(now);
-        let plan = self.plan(now);
+        let plan = self.plan(now, packets.min(TRAIN_PACKETS_MAX));
         if plan.packets == 0 {
             if self.pacer.packets() > 0 {
                 self.pacer.held_otherwise();
@@ -115,7 +120,7 @@ impl SendStream {
     /// Whether [`SendStream::poll_train`] would return something now.
     pub fn can_send(&mut self, now: Instant) -> bool {
         self.refill(now);
-        let sends = self.plan(now).packets > 0;
+        let sends = self.plan(now, TRAIN_PACKETS_MAX).packets > 0;
         if !sends {
             self.note_held(now);
         }
@@ -183,7 +188,7 @@ impl SendStream {
         length > self.window_left_bytes() || self.window_left_packets() == 0
     }
 
-    fn plan(&mut self, now: Instant) -> TrainPlan {
+    fn plan(&mut self, now: Instant, packets_max: usize) -> TrainPlan {
         let window = TrainPlan {
             packets: 0,
             bytes: 0,
@@ -191,7 +196,7 @@ impl SendStream {
             packets_max: self
                 .pacer
                 .packets()
-                .min(TRAIN_PACKETS_MAX)
+                .min(packets_max)
                 .min(self.window_left_packets()),
             bytes_max: self.window_left_bytes(),
             free_first: self.in_flight_bytes() == 0,
@@ -201,7 +206,7 @@ impl SendStream {
         let Some(minimum) = self.minimum.as_deref().filter(|_| plan.packets == 0) else {
             return plan;
         };
-        let packets_max = self.pacer.packets().min(TRAIN_PACKETS_MAX);
+        let packets_max = self.pacer.packets().min(packets_max);
         let beyond = TrainPlan {
             packets_max: packets_max.min(minimum.packets()),
             bytes_max: usize::MAX,

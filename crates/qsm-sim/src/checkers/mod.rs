@@ -34,6 +34,7 @@
 //! | [`repairs`] | no node sends more again in 10 ms than the operator allows | R209, R-NAK-16 |
 //! | [`planes`] | the fast plane repairs most | R084, R-NAK-9 |
 //! | [`rate`] | no stream is faster than the operator allows | R113 |
+//! | [`sending`] | a node sends nothing new beyond the limit of all that it sends | G19, R-RATE-13 |
 //! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
 //!
 //! The machines' own invariants are checked after every input, endless loops by the engine, and that everything comes to rest by the run's second phase.
@@ -67,6 +68,7 @@ pub(crate) mod prompt;
 pub(crate) mod rate;
 pub(crate) mod repairs;
 pub(crate) mod retention;
+pub(crate) mod sending;
 pub(crate) mod sendings;
 pub(crate) mod slowness;
 pub(crate) mod survivors;
@@ -100,6 +102,7 @@ use self::plans::Plans;
 use self::prompt::Prompt;
 use self::rate::Rate;
 use self::repairs::Repairs;
+use self::sending::Sending;
 use self::sendings::Sendings;
 use self::slowness::Slowness;
 use self::watermarks::Watermarks;
@@ -122,6 +125,7 @@ pub(crate) struct Checkers {
     pub(crate) history: History,
     pub(crate) agreement: Agreement,
     pub(crate) batching: Waits,
+    pub(crate) sending: Sending,
     pub(crate) copies: Copies,
     pub(crate) cutoff: Cutoff,
     pub(crate) deafness: Deafness,
@@ -152,6 +156,7 @@ impl Checkers {
             history: History::default(),
             agreement: Agreement::default(),
             batching: Waits::default(),
+            sending: Sending::default(),
             copies: Copies::default(),
             cutoff: Cutoff::default(),
             deafness: Deafness::default(),

@@ -11,6 +11,7 @@ use super::networks::Way;
 use super::{Datagram, Engine, Happening};
 use crate::checkers::expiry::Repaired;
 use crate::checkers::rate::Train;
+use crate::checkers::sending::Leaving;
 use crate::checkers::{cutoff, watermarks};
 use crate::machine::Machine;
 use crate::trace::TraceEntry;
@@ -35,6 +36,9 @@ impl Engine {
             self.digest.bytes(train.bytes);
             let (to, reason) = (train.to.address(), train.reason);
             self.outputs.data.extend(Train::of(&train));
+            if self.sends_limited {
+                self.outputs.leaving.push(Leaving::of(&train));
+            }
             let packets = train.bytes.chunks(train.segment_bytes.max(1));
             let count = packets.len() as u64;
             let saboteur = &mut self.saboteur;

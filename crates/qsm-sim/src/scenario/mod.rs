@@ -37,6 +37,7 @@
 //! refusals                            (hosts say when no process is there)
 //! budget repairs 65536 requests 100   (bytes and packets per second)
 //! rate-max 1000                       batch-delay 1ms
+//! send-limit 1000000
 //! batch 0 2ms                         batch 0 2ms 700       (group, time, bytes of a packet)
 //! queue-target 1ms                    (0s: receivers always grant all their credit)
 //! token-plane-only                    faithful-rate

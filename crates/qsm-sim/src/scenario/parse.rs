@@ -77,7 +77,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 const SIZES: [(&str, Sizes); 2] = [("mix", Sizes::MIX), ("small", Sizes::SMALL)];
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 46] = [
+const VERBS: [(&str, Verb); 47] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -146,6 +146,7 @@ const VERBS: [(&str, Verb); 46] = [
         Verb::Switch(|options| options.pace.partition_feedback = true),
     ),
     ("rate-max", Verb::RateMax),
+    ("send-limit", Verb::SendLimit),
     ("batch", Verb::Batch),
     ("batch-delay", Verb::BatchDelay),
     ("queue-target", Verb::QueueTarget),
@@ -188,6 +189,7 @@ enum Verb {
     RepairLimit,
     ParitiesAhead,
     RateMax,
+    SendLimit,
     Batch,
     BatchDelay,
     QueueTarget,
@@ -256,10 +258,10 @@ impl Reader {
             }
             Verb::RepairLimit => options.repair_bytes_per_second = words.number("bytes")?,
             Verb::ParitiesAhead => options.recovery.parities_ahead = words.number("parities")?,
-            Verb::RateMax => options.pace.rate_max_packets = words.number("packets per second")?,
             Verb::Batch => batch(options, words)?,
-            Verb::BatchDelay => options.pace.batch_delay = words.time("the delay")?,
-            Verb::QueueTarget => options.pace.queue_target = words.time("the target")?,
+            Verb::SendLimit | Verb::RateMax | Verb::BatchDelay | Verb::QueueTarget => {
+                limit_pace(options, verb, words)?;
+            }
             Verb::At => self.at(words, place)?,
             Verb::Expect => {
                 let expected = expectation(words, options)?;
@@ -455,6 +457,18 @@ fn lifetime(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong
     options.lifetimes.insert(group, time);
     let wrong = options.service_hints().err();
     wrong.map_or(Ok(()), |error| Err(words.wrong(error.to_string())))
+}
+
+/// A limit of how nodes send.
+fn limit_pace(options: &mut SimOptions, verb: Verb, words: &mut Words<'_>) -> Result<(), Wrong> {
+    let pace = &mut options.pace;
+    match verb {
+        Verb::SendLimit => pace.node_bytes_per_second = words.number("bytes per second")?,
+        Verb::RateMax => pace.rate_max_packets = words.number("packets per second")?,
+        Verb::BatchDelay => pace.batch_delay = words.time("the delay")?,
+        _ => pace.queue_target = words.time("the target")?,
+    }
+    Ok(())
 }
 
 fn pace(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {

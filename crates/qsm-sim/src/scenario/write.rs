@@ -253,6 +253,9 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
         writeln!(out, "{name}")?;
     }
     writeln!(out, "rate-max {}", options.pace.rate_max_packets)?;
+    if options.pace.node_bytes_per_second > 0 {
+        writeln!(out, "send-limit {}", options.pace.node_bytes_per_second)?;
+    }
     writeln!(out, "batch-delay {}", Time(options.pace.batch_delay))?;
     let target = options.pace.queue_target;
     if target != Pace::default().queue_target {

@@ -1,4 +1,4 @@
-//! The operator's limit of what is sent again (R-NAK-16).
+//! The operator's limits: of what is sent again (R-NAK-16), and of all that a node sends (R-RATE-13).
 
 use super::World;
 use crate::engine::Outputs;
@@ -17,6 +17,19 @@ impl World {
         let now = self.engine.local(host);
         for repaired in &outputs.repairs {
             self.checkers.repairs.check(now, host, repaired, limit)?;
+        }
+        Ok(())
+    }
+
+    /// Judges all that a host sends, where that is limited (R-RATE-13).
+    pub(super) fn throttled(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
+        if !self.checkers.armed {
+            return Ok(());
+        }
+        let limit = self.options.pace.node_bytes_per_second;
+        let now = self.engine.local(host);
+        for leaving in &outputs.leaving {
+            self.checkers.sending.check(now, host, *leaving, limit)?;
         }
         Ok(())
     }

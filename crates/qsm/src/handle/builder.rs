@@ -247,6 +247,16 @@ impl Builder {
         self
     }
 
+    /// Most bytes that the node sends in a second, over all its groups, with headers, copies by unicast
+    /// and what it sends again; 0, as without it: there is no limit. New messages wait for it; repairs
+    /// and control go first and wait for nothing. Core threads have equal shares. R-RATE-13.
+    ///
+    /// A field of [`Builder::pace`], which sets it as well.
+    pub fn send_limit(mut self, bytes_per_second: u64) -> Self {
+        self.settings.pace.node_bytes_per_second = bytes_per_second;
+        self
+    }
+
     /// Most messages that wait in the queue of one publisher; beyond it `send` waits.
     pub fn queue_messages(mut self, messages: usize) -> Self {
         self.settings.queues.messages = messages.max(1);

@@ -124,6 +124,8 @@ impl Plan {
         // An embedded service is to choose alike.
         settings.network.family = Some(interface.family());
         settings.network.discovery = Some(discovery);
+        let share = settings.pace.node_bytes_per_second;
+        settings.pace.node_bytes_per_second = share.div_ceil(settings.threads.cores as u64);
         settings.queues.bytes_total = settings.queues.bytes_total.div_ceil(settings.threads.cores);
         Ok(Self {
             settings,

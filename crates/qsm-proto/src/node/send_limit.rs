@@ -1,0 +1,113 @@
+//! The limit of all that a node sends, over all its regions and groups (R-RATE-13).
+//!
+//! Everything that leaves costs time, by its bytes; new messages leave while less than a millisecond
+//! is owed. Tokens, repairs and everything else go first and wait for nothing, so new messages have
+//! what these leave.
+
+use core::time::Duration;
+
+use crate::Instant;
+
+/// Time that may be owed, and so most of what new messages may send at once.
+const BURST: Duration = Duration::from_millis(1);
+const SECOND_NS: u128 = 1_000_000_000;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SendLimit {
+    bytes_per_second: u64,
+    /// When all that has left is paid for.
+    paid: Instant,
+    /// New messages have been refused since they could leave last.
+    refused: bool,
+}
+
+impl SendLimit {
+    /// A limit of so many bytes per second; `None`: there is none.
+    pub(crate) fn new(bytes_per_second: u64) -> Option<Self> {
+        (bytes_per_second > 0).then_some(Self {
+            bytes_per_second,
+            paid: Instant(0),
+            refused: false,
+        })
+    }
+
+    /// New packets of this length that may leave together now, at least one; `None`: none may.
+    pub(crate) fn train(&mut self, now: Instant, packet_bytes: usize) -> Option<usize> {
+        self.refused = self.opens() > now;
+        (!self.refused).then(|| (self.burst_bytes() / packet_bytes.max(1)).max(1))
+    }
+
+    /// When new messages that were refused may leave.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.refused.then(|| self.opens())
+    }
+
+    /// What may be sent in the time that may be owed.
+    fn burst_bytes(&self) -> usize {
+        let bytes = u128::from(self.bytes_per_second) * BURST.as_nanos() / SECOND_NS;
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// So many bytes leave now, copies among them.
+    pub(crate) fn spend(&mut self, now: Instant, bytes: u64) {
+        let time = u128::from(bytes) * SECOND_NS / u128::from(self.bytes_per_second);
+        let time = Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX));
+        self.paid = self.paid.max(now).after(time);
+    }
+
+    fn opens(&self) -> Instant {
+        Instant(self.paid.0.saturating_sub(crate::nanoseconds(BURST)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Bytes of new packets that leave by the millisecond, where `others` takes so many bytes in each
+    /// millisecond, and all that waits is asked for each 100 µs.
+    fn sent(others: u64, packet: u64) -> Vec<u64> {
+        let mut limit = SendLimit::new(1_000_000).unwrap();
+        let mut by_ms = vec![0; 100];
+        for step in 0..1000_u64 {
+            let now = Instant(step * MS / 10);
+            limit.spend(now, others / 10);
+            while limit.train(now, 250).is_some() {
+                limit.spend(now, packet);
+                by_ms[usize::try_from(step / 10).unwrap()] += packet;
+            }
+        }
+        by_ms
+    }
+
+    // Rule R-RATE-13.
+    #[test]
+    fn no_ten_milliseconds_have_more_than_the_limit_and_one_burst() {
+        for others in [0, 300, 900] {
+            let by_ms = sent(others, 250);
+            for window in by_ms.windows(10) {
+                let new: u64 = window.iter().sum();
+                assert!(new + others * 10 <= 10_000 + 1000 + 250, "{others}: {new}");
+            }
+            // What is allowed is used.
+            let new: u64 = by_ms.iter().sum();
+            assert!(new + others * 100 >= 99_000, "{others}: {new}");
+        }
+        assert_eq!(sent(1100, 250)[20..], [0; 80], "others take it all");
+    }
+
+    #[test]
+    fn who_is_refused_is_asked_again_when_it_is_paid() {
+        let mut limit = SendLimit::new(1_000_000).unwrap();
+        assert_eq!((limit.train(Instant(0), 400), limit.due()), (Some(2), None));
+        limit.spend(Instant(0), 5000);
+        assert_eq!(limit.train(Instant(0), 400), None);
+        assert_eq!(limit.due(), Some(Instant(4 * MS)));
+        assert_eq!(limit.train(Instant(4 * MS), 5000), Some(1));
+        assert_eq!(limit.due(), None);
+        assert!(SendLimit::new(0).is_none());
+    }
+}
