@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use common::{PATIENCE, Place, Site, admitted, next, pattern};
 use qsm::{
-    DeliveryMode, FaultConfig, Message, Node, Overflow, Received, RequestError, Subscription,
+    DeliveryMode, FaultConfig, LostCause, Message, Node, Overflow, Received, RequestError,
+    Subscription,
 };
 
 const COUNT: u64 = 4000;
@@ -47,6 +48,7 @@ fn read(subscription: &Subscription, in_order: bool) -> (Vec<u64>, u64) {
                 number..=number
             }
             Some(Received::Lost(told)) => {
+                assert_eq!(told.cause, LostCause::Overdue);
                 lost += told.last + 1 - told.first;
                 told.first..=told.last
             }
@@ -65,7 +67,7 @@ fn read(subscription: &Subscription, in_order: bool) -> (Vec<u64>, u64) {
 
 #[test]
 fn each_subscription_of_a_group_gets_what_it_asked_for_under_loss() {
-    let site = Site::new();
+    let (site, place) = (Site::new(), Place::new());
     let _service = site.service().start().unwrap();
     let node = |name: &str, seed, loss_ppm| {
         let fault = FaultConfig {
@@ -84,6 +86,11 @@ fn each_subscription_of_a_group_gets_what_it_asked_for_under_loss() {
     let patient = subscribe(DeliveryMode::Within(PATIENCE));
     let key = |message: qsm::MessageRef<'_>| message.number % KEYS;
     let newest = lossy.group("x").latest_by(key).unwrap();
+    let (_share, _told) = place.share_and_tell(&lossy);
+    let client = place.attach();
+    let attach = |delivery| client.group("x").delivery(delivery).subscribe().unwrap();
+    let attached_arrival = attach(DeliveryMode::Arrival);
+    let attached_hurried = attach(DeliveryMode::Within(Duration::ZERO));
     let others = neighbour.subscribe(["x"]).unwrap();
     let publisher = sender.publisher("x").unwrap();
     publisher.wait_for_members(2, PATIENCE).unwrap();
@@ -97,13 +104,16 @@ fn each_subscription_of_a_group_gets_what_it_asked_for_under_loss() {
     assert_eq!(read(&ordered, true), (all.clone(), 0));
     assert_eq!(read(&others, true), (all.clone(), 0));
     assert_eq!(read(&patient, true), (all.clone(), 0));
-    let (mut came, lost) = read(&arrival, false);
-    assert_eq!(lost, 0);
-    assert!(!came.is_sorted(), "some have overtaken others");
-    came.sort_unstable();
-    assert_eq!(came, all);
+    for arrival in [&arrival, &attached_arrival] {
+        let (mut came, lost) = read(arrival, false);
+        assert_eq!(lost, 0);
+        assert!(!came.is_sorted(), "some have overtaken others");
+        came.sort_unstable();
+        assert_eq!(came, all);
+    }
     let (came, lost) = read(&hurried, true);
     assert!(came.is_sorted() && lost > 0, "{lost} lost");
+    assert_eq!(read(&attached_hurried, true), (came, lost));
     let mut last = BTreeMap::new();
     while let Some(received) = newest.recv_timeout(Duration::ZERO).unwrap() {
         let Received::Message(message) = received else {
@@ -161,9 +171,10 @@ fn what_cannot_be_is_refused() {
     let client: Node = place.attach();
     let soon = DeliveryMode::Within(Duration::from_millis(1));
     for name in ["x", "*"] {
-        let refused = client.group(name).delivery(soon).subscribe();
-        assert!(matches!(refused, Err(RequestError::NotAttached { .. })));
-        assert!(refusal(refused).contains("in another way than in order"));
+        assert!(client.group(name).delivery(soon).subscribe().is_ok());
+        let held = client.group(name).overflow(Overflow::Hold).subscribe();
+        assert!(matches!(held, Err(RequestError::NotAttached { .. })));
+        assert!(refusal(held).contains("`Overflow::Hold`"));
     }
     let arrival = engine.group("x").delivery(DeliveryMode::Arrival);
     let arrival = arrival.overflow(Overflow::DropOldest);

@@ -22,6 +22,7 @@ use crate::error::{CloseReason, Flushed, RecvError, RequestError};
 use crate::handle::events::Events;
 use crate::handoff::command::FLUSHING;
 use crate::handoff::message::Overflow;
+use crate::handoff::mode::DeliveryMode;
 use crate::handoff::sleepers::Sleepers;
 
 /// How long entering groups may take: longer than the engine's own limit, which it answers with.
@@ -152,6 +153,7 @@ impl Client {
         names: Vec<Arc<str>>,
         ring_bytes: Option<usize>,
         overflow: Overflow,
+        delivery: DeliveryMode,
     ) -> Result<AttachedSubscription, RequestError> {
         check(&names)?;
         let link = &self.link;
@@ -162,6 +164,7 @@ impl Client {
                 id,
                 ring_bytes: ring_bytes.map_or(0, |bytes| bytes.max(1) as u64),
                 overflow,
+                delivery,
             };
             names_sent.push(request.encode());
             core::mem::take(&mut names_sent)
@@ -193,8 +196,9 @@ impl Client {
         &self,
         names: Vec<Arc<str>>,
         funnel: &Arc<Funnel>,
+        delivery: DeliveryMode,
     ) -> Result<AttachedUpcalls, RequestError> {
-        let subscription = self.subscribe(names, None, Overflow::default())?;
+        let subscription = self.subscribe(names, None, Overflow::default(), delivery)?;
         AttachedUpcalls::pump(subscription, funnel)
     }
 

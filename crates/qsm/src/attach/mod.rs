@@ -33,8 +33,9 @@
 //! ```
 //!
 //! The contract:
-//! 1. Order, numbers and losses are those of the engine's node; each process is told of losses of
-//!    its own groups. All processes of an engine are one sender to the cluster, and one receiver.
+//! 1. Order, numbers and losses are those of the engine's node, by the way that each subscription
+//!    chooses ([`DeliveryMode`](crate::DeliveryMode)); each process is told of losses of its own
+//!    groups. All processes of an engine are one sender to the cluster, and one receiver.
 //! 2. A message is copied once into shared memory, for all processes; upcalls get it where it lies
 //!    there, a subscription that is read by threads takes a copy out. One that lags far behind the
 //!    others gets copies into a ring of its own meanwhile.

@@ -29,9 +29,10 @@ use super::rows;
 use crate::error::Flushed;
 use crate::event::Event;
 use crate::handoff::message::Overflow;
+use crate::handoff::mode::DeliveryMode;
 
 /// Version of the handshake, the requests and the rings. Both sides must have the same.
-pub(super) const VERSION: u32 = 8;
+pub(super) const VERSION: u32 = 9;
 /// Longest packet. A socket takes at least four of them.
 pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
 /// Bytes of names in one packet.
@@ -65,6 +66,7 @@ pub(super) enum Request {
         /// 0: as the engine likes.
         ring_bytes: u64,
         overflow: Overflow,
+        delivery: DeliveryMode,
     },
     Unsubscribe {
         key: u32,
@@ -197,9 +199,12 @@ impl Request {
                 id,
                 ring_bytes,
                 overflow,
+                delivery,
             } => {
                 let packet = Writer::new(SUBSCRIBE).u32(*id).u64(*ring_bytes);
-                packet.u32(overflow_code(*overflow)).0
+                let (code, patience) = delivery_code(*delivery);
+                let packet = packet.u32(overflow_code(*overflow)).u32(code);
+                packet.duration(patience).0
             }
             Self::Unsubscribe { key } => Writer::new(UNSUBSCRIBE).u32(*key).0,
             Self::Flush {
@@ -245,6 +250,7 @@ impl Request {
                 id: rest.u32()?,
                 ring_bytes: rest.u64()?,
                 overflow: overflow_of(rest.u32()?)?,
+                delivery: delivery_of(rest.u32()?, rest.duration()?)?,
             },
             UNSUBSCRIBE => Self::Unsubscribe { key: rest.u32()? },
             FLUSH => Self::Flush {
@@ -486,6 +492,24 @@ fn overflow_of(code: u32) -> Option<Overflow> {
     ]
     .into_iter()
     .find(|overflow| overflow_code(*overflow) == code)
+}
+
+/// The number of a way, and its patience, which is zero in the others.
+fn delivery_code(delivery: DeliveryMode) -> (u32, Duration) {
+    match delivery {
+        DeliveryMode::Ordered => (0, Duration::ZERO),
+        DeliveryMode::Arrival => (1, Duration::ZERO),
+        DeliveryMode::Within(patience) => (2, patience),
+    }
+}
+
+fn delivery_of(code: u32, patience: Duration) -> Option<DeliveryMode> {
+    match code {
+        0 => Some(DeliveryMode::Ordered),
+        1 => Some(DeliveryMode::Arrival),
+        2 => Some(DeliveryMode::Within(patience)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -235,7 +235,8 @@ impl Session {
                 id,
                 ring_bytes,
                 overflow,
-            } => match self.subscribe(id, names, ring_bytes, overflow) {
+                delivery,
+            } => match self.subscribe(id, names, ring_bytes, overflow, delivery) {
                 Ok((reply, descriptor)) => return (reply, Some(descriptor)),
                 Err(error) => (id, Err(error)),
             },
@@ -309,6 +310,7 @@ impl Session {
         names: Vec<Arc<str>>,
         ring_bytes: u64,
         overflow: Overflow,
+        delivery: DeliveryMode,
     ) -> Result<(Reply, OwnedFd), RequestError> {
         if overflow == Overflow::DropOldest {
             let reason = "an engine does not drop what was received first; choose \
@@ -325,7 +327,7 @@ impl Session {
         let bytes = self.ring_bytes(ring_bytes, rings)?;
         self.reserve(names.len(), bytes * rings)?;
         let all: Arc<[Arc<str>]> = names.into();
-        let entered = self.enter(&all, shares, bytes, overflow);
+        let entered = self.enter(&all, shares, bytes, overflow, delivery);
         let mut table = self.table();
         let (membership, descriptor) = match entered {
             Ok(entered) if self.line.ended().is_none() => entered,
@@ -363,6 +365,7 @@ impl Session {
         shares: Vec<crate::shard::Share>,
         bytes: usize,
         overflow: Overflow,
+        delivery: DeliveryMode,
     ) -> Result<(Membership, OwnedFd), RequestError> {
         let capacity = bytes / size_of::<u64>();
         let words = memory_words(shares.len(), capacity);
@@ -384,8 +387,7 @@ impl Session {
             let sink = RingSink::new(names, way, overflow, line, tally, self.peer.pid);
             (share, Sink::Foreign(Box::new(sink)))
         });
-        let (all, delivery) = (names.to_vec(), DeliveryMode::Ordered);
-        let membership = self.node.cores.enter(all, delivery, sinks)?;
+        let membership = self.node.cores.enter(names.to_vec(), delivery, sinks)?;
         Ok((membership, descriptor))
     }
 

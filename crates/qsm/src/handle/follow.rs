@@ -81,6 +81,7 @@ pub(crate) enum Source {
     Attached {
         client: Client,
         funnel: Arc<Funnel>,
+        delivery: DeliveryMode,
     },
 }
 
@@ -111,8 +112,12 @@ impl Source {
                 let shares = cores.shards().split(&names);
                 self.enter_own(names, shares)
             }
-            Self::Attached { client, funnel } => {
-                let pump = client.subscribe_into(names, funnel)?;
+            Self::Attached {
+                client,
+                funnel,
+                delivery,
+            } => {
+                let pump = client.subscribe_into(names, funnel, *delivery)?;
                 Ok(Entered::Attached { _pump: pump })
             }
         }
@@ -141,7 +146,7 @@ impl Source {
     fn is_over(&self) -> bool {
         match self {
             Self::Own { inboxes, .. } => inboxes.iter().any(|inbox| inbox.is_over()),
-            Self::Attached { client, funnel } => client.closed().is_some() || funnel.is_over(),
+            Self::Attached { client, funnel, .. } => client.closed().is_some() || funnel.is_over(),
         }
     }
 
@@ -312,7 +317,7 @@ impl GroupSearch {
             };
             question = asked.elapsed();
         }
-        if let Source::Attached { client, funnel } = &self.source
+        if let Source::Attached { client, funnel, .. } = &self.source
             && let Some(reason) = client.closed()
         {
             funnel.tell_end(RecvError::Closed(reason));

@@ -586,10 +586,10 @@ impl Groups {
         engine: &Attached,
         names: Vec<Arc<str>>,
     ) -> Result<AttachedSubscription, RequestError> {
-        self.check_attached()?;
         let (bytes, overflow) = self.options.ring();
         refuse_hold(overflow)?;
-        engine.client().subscribe(names, bytes, overflow)
+        let delivery = self.options.delivery;
+        engine.client().subscribe(names, bytes, overflow, delivery)
     }
 
     /// An engine packs messages of all processes by its own limits.
@@ -599,17 +599,6 @@ impl Groups {
             false => Err(RequestError::NotAttached {
                 what: "limiting the wait of messages for others",
                 remedy: "publish with a node of this process, or without these options",
-            }),
-        }
-    }
-
-    /// An engine delivers in order.
-    fn check_attached(&self) -> Result<(), RequestError> {
-        match self.options.delivery {
-            DeliveryMode::Ordered => Ok(()),
-            DeliveryMode::Within(_) | DeliveryMode::Arrival => Err(RequestError::NotAttached {
-                what: "delivering in another way than in order",
-                remedy: "subscribe with a node of this process, or with `DeliveryMode::Ordered`",
             }),
         }
     }
@@ -651,11 +640,14 @@ impl Groups {
             }
             NodeBack::Attached(engine) => {
                 refuse_hold(overflow)?;
-                self.check_attached()?;
                 let mailbox = Mailbox::new(1, capacity, overflow);
                 let funnel = Arc::new(Funnel::new(Arc::clone(mailbox.first())));
-                let client = engine.client().clone();
-                (mailbox, Source::Attached { client, funnel })
+                let source = Source::Attached {
+                    client: engine.client().clone(),
+                    funnel,
+                    delivery: self.options.delivery,
+                };
+                (mailbox, source)
             }
         };
         let follower = Follower::start(source, &self.names, self.options.groups_max)?;

@@ -132,8 +132,7 @@ impl GroupOptions {
 
     /// What is done with messages while earlier ones are missing.
     ///
-    /// Attached, anything but [`DeliveryMode::Ordered`] is refused with
-    /// [`RequestError::NotAttached`](crate::RequestError::NotAttached). The newest message of each
+    /// Attached, the engine does it. The newest message of each
     /// key ([`Group::latest_by`](crate::Group::latest_by)) is not to be had in the order of arrival.
     #[must_use]
     pub fn delivery(mut self, delivery: DeliveryMode) -> Self {

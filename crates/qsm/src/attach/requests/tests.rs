@@ -15,6 +15,19 @@ fn requests() -> Vec<Request> {
             id,
             ring_bytes: 1 << 40,
             overflow: Overflow::Disconnect,
+            delivery: DeliveryMode::Ordered,
+        },
+        Request::Subscribe {
+            id,
+            ring_bytes: 1 << 40,
+            overflow: Overflow::DropNewest,
+            delivery: DeliveryMode::Within(timeout),
+        },
+        Request::Subscribe {
+            id,
+            ring_bytes: 1 << 40,
+            overflow: Overflow::DropNewest,
+            delivery: DeliveryMode::Arrival,
         },
         Request::Unsubscribe { key: 9 },
         Request::Flush {
