@@ -45,7 +45,6 @@ mod hinted;
 mod last_words;
 mod late;
 mod life;
-mod lifetimes;
 mod merging;
 mod paces;
 mod placement;
@@ -58,6 +57,7 @@ mod resumption;
 mod rows;
 mod settling;
 mod stranded;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod transition;
