@@ -226,8 +226,8 @@ capi: ## build the library for C and C++ and install it below PREFIX (/usr/local
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
 	install -m 644 crates/qsm-capi/include/qsm.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 $(TARGET_DIR)/release/libqsm_capi.a $(DESTDIR)$(PREFIX)/lib/libqsm.a
-	install -m 755 $(TARGET_DIR)/release/libqsm_capi.so $(DESTDIR)$(PREFIX)/lib/libqsm.so.1
-	ln -sf libqsm.so.1 $(DESTDIR)$(PREFIX)/lib/libqsm.so
+	install -m 755 $(TARGET_DIR)/release/libqsm_capi.so $(DESTDIR)$(PREFIX)/lib/libqsm.so.2
+	ln -sf libqsm.so.2 $(DESTDIR)$(PREFIX)/lib/libqsm.so
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/qsm-capi/include/qsm.pc.in \
 	  > $(DESTDIR)$(PREFIX)/lib/pkgconfig/qsm.pc
 

@@ -12,9 +12,9 @@ need_programs cc:gcc javac:default-jdk-headless
 need_packages libzmq3-dev
 
 mkdir -p "$out"
-ln -sf "$libraries/libqsm_capi.so" "$out/libqsm.so.1"
+ln -sf "$libraries/libqsm_capi.so" "$out/libqsm.so.2"
 cc -O2 -std=gnu11 -Wall -Wextra -o "$out/receive-c" "$here/receive.c" -I "$root/crates/qsm-capi/include" \
-  "$out/libqsm.so.1" -Wl,-rpath,"$out"
+  "$out/libqsm.so.2" -Wl,-rpath,"$out"
 cc -O2 -std=gnu11 -Wall -Wextra -o "$out/send-zeromq" "$here/send_zeromq.c" -lzmq
 
 mkdir -p "$out/classes"

@@ -5,7 +5,9 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 use std::time::Duration;
 
-use qsm::{Builder, ChannelOptions, Embedded, Family, NetworkOptions, Node, StartError};
+use qsm::{
+    Builder, ChannelOptions, Embedded, Family, LatencyBudget, NetworkOptions, Node, StartError,
+};
 
 /// A setting: its name, and its meaning with unit and default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,11 @@ pub const SETTINGS: &[Setting] = &[
                   networks (the most fitting).",
     },
     Setting {
+        name: "latency-budget",
+        meaning: "Seconds that messages may take in all; the stage that takes longer than its share is \
+                  named by an event (none).",
+    },
+    Setting {
         name: "metrics",
         meaning: "ADDRESS:PORT at which metrics are served by HTTP (nowhere).",
     },
@@ -79,6 +86,10 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "retention",
         meaning: "Bytes that are kept for nodes that are away (64M).",
+    },
+    Setting {
+        name: "send-limit",
+        meaning: "Bytes that the node sends in a second, all together (no limit).",
     },
     Setting {
         name: "service",
@@ -226,11 +237,13 @@ impl Settings {
                 ("always", Embedded::Always),
             ])?),
             "gone-after" => builder.gone_after(value.seconds()?),
+            "latency-budget" => builder.latency_budget(LatencyBudget::new(value.seconds()?)),
             "metrics" => builder.metrics(value.number("an address and a port")?),
             "name" => builder.name(value.text),
             "payload-checksums" => builder.payload_checksums(value.yes()?),
             "queue-bytes" => builder.queue_bytes(value.bytes()?),
             "retention" => builder.retention_bytes(value.bytes()?),
+            "send-limit" => builder.send_limit(value.bytes()? as u64),
             "service" => builder.service(value.address()?),
             "slow-after" => builder.slow_after(value.seconds()?),
             _ => builder.spin(value.yes()?),
@@ -319,6 +332,7 @@ mod tests {
             ("family", "6"),
             ("gone-after", "2.5"),
             ("interface", "lo, eth0"),
+            ("latency-budget", "0.005"),
             ("metrics", "127.0.0.1:0"),
             ("multicast", "ssm"),
             ("name", "n"),
@@ -326,6 +340,7 @@ mod tests {
             ("queue-bytes", "1K"),
             ("receive-buffer", "4194304"),
             ("retention", "1G"),
+            ("send-limit", "10M"),
             ("service", "localhost:4481"),
             ("slow-after", "0"),
             ("spin", "yes"),

@@ -18,7 +18,7 @@
 
 // Number of this interface, raised when programs have to be compiled anew: the one that the
 // library has, to be compared with `QSM_ABI`, which the program was compiled with.
-#define QSM_ABI 1
+#define QSM_ABI 2
 
 // The kind of an event; the library's manual has them all (`qsm::Event`).
 enum qsm_event_kind
@@ -109,6 +109,33 @@ typedef uint32_t qsm_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// Why messages are lost.
+enum qsm_cause
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Nothing is lost.
+  QSM_CAUSE_NONE = 0,
+  // Nobody has them any more.
+  QSM_CAUSE_GONE = 1,
+  // They were sent while the node was excluded.
+  QSM_CAUSE_EXCLUDED = 2,
+  // They were missing for longer than the subscription waits.
+  QSM_CAUSE_OVERDUE = 3,
+  // They were missing when their lifetime was over.
+  QSM_CAUSE_EXPIRED = 4,
+  // Something that this version of the interface has no name for.
+  QSM_CAUSE_OTHER = 5,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum qsm_cause qsm_cause;
+#else
+typedef uint32_t qsm_cause;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // Codes of this interface.
 enum Own
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -134,6 +161,27 @@ typedef uint16_t Own;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// The order in which messages come, and how long they wait for each other.
+enum qsm_delivery
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // In each sender's order; what is missing is waited for.
+  QSM_DELIVERY_ORDERED = 0,
+  // As they arrive.
+  QSM_DELIVERY_ARRIVAL = 1,
+  // In each sender's order, but nothing is waited for longer than `within_us`.
+  QSM_DELIVERY_WITHIN = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum qsm_delivery qsm_delivery;
+#else
+typedef uint32_t qsm_delivery;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // The policy of a full queue.
 enum qsm_overflow
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -146,6 +194,8 @@ enum qsm_overflow
   QSM_OVERFLOW_DROP_OLDEST = 1,
   // The subscription ends.
   QSM_OVERFLOW_DISCONNECT = 2,
+  // Nothing is dropped: publishers to the groups wait, as their pace says. Not attached.
+  QSM_OVERFLOW_HOLD = 3,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -194,7 +244,7 @@ typedef struct {
   uint64_t away;
 } qsm_flushed;
 
-// Limits of a subscription's queue.
+// Limits of a subscription's queue, and how messages come to it. Zeros are the defaults.
 typedef struct {
   // Most memory of messages that wait, bytes; 0 for the default, 64 MiB.
   size_t bytes;
@@ -202,6 +252,10 @@ typedef struct {
   size_t messages;
   // One of `qsm_overflow`.
   uint32_t overflow;
+  // One of `qsm_delivery`.
+  uint32_t delivery;
+  // With `QSM_DELIVERY_WITHIN`, the longest wait for what is missing, microseconds.
+  uint64_t within_us;
 } qsm_queue;
 
 // A message, or what is missing before the next one. Its pointers last until its batch is released.
@@ -225,6 +279,8 @@ typedef struct {
   const uint8_t *data;
   // Its length, bytes.
   size_t length;
+  // Of lost messages, why.
+  qsm_cause cause;
 } qsm_item;
 
 // Messages lent to the program until `qsm_release`.

@@ -9,7 +9,7 @@ use crate::text;
 
 /// Number of this interface, raised when programs have to be compiled anew: the one that the
 /// library has, to be compared with `QSM_ABI`, which the program was compiled with.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// The number of the interface that the library has: [`ABI`].
 #[unsafe(no_mangle)]

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::ptr::null;
 
-use qsm::{Delivery, Origin, Received};
+use qsm::{Delivery, LostCause, Origin, Received};
 
 /// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,36 @@ pub enum ItemKind {
     Excluded = 6,
     /// Something that this version of the interface has no name for.
     Other = 7,
+}
+
+/// Why messages are lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum QsmCause {
+    /// Nothing is lost.
+    None = 0,
+    /// Nobody has them any more.
+    Gone = 1,
+    /// They were sent while the node was excluded.
+    Excluded = 2,
+    /// They were missing for longer than the subscription waits.
+    Overdue = 3,
+    /// They were missing when their lifetime was over.
+    Expired = 4,
+    /// Something that this version of the interface has no name for.
+    Other = 5,
+}
+
+impl QsmCause {
+    fn of(cause: LostCause) -> Self {
+        match cause {
+            LostCause::Gone => Self::Gone,
+            LostCause::Excluded => Self::Excluded,
+            LostCause::Overdue => Self::Overdue,
+            LostCause::Expired => Self::Expired,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// A message, or what is missing before the next one. Its pointers last until its batch is released.
@@ -49,6 +79,8 @@ pub struct QsmItem {
     pub data: *const u8,
     /// Its length, bytes.
     pub length: usize,
+    /// Of lost messages, why.
+    pub cause: QsmCause,
 }
 
 impl QsmItem {
@@ -63,6 +95,7 @@ impl QsmItem {
             Delivery::Lost(lost) => Self {
                 number: lost.first,
                 last: lost.last,
+                cause: QsmCause::of(lost.cause),
                 ..Self::from_sender(ItemKind::Lost, lost.sender).in_group(&lost.group)
             },
             Delivery::LostPackets(lost) => Self {
@@ -97,6 +130,7 @@ impl QsmItem {
             last: 0,
             data: null(),
             length: 0,
+            cause: QsmCause::None,
         }
     }
 
@@ -107,5 +141,22 @@ impl QsmItem {
             group: name.as_ptr().cast(),
             ..self
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_its_number() {
+        let causes = [
+            LostCause::Gone,
+            LostCause::Excluded,
+            LostCause::Overdue,
+            LostCause::Expired,
+        ];
+        let numbers = causes.map(|cause| QsmCause::of(cause) as u32);
+        assert_eq!(numbers, [1, 2, 3, 4]);
     }
 }

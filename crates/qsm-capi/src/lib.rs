@@ -23,7 +23,7 @@ mod text;
 pub use about::{ABI, qsm_abi, qsm_error, qsm_meaning, qsm_version};
 pub use error::{Code, Own};
 pub use event::{EventKind, QsmEvent, QsmEvents, qsm_events_free, qsm_events_new, qsm_next_event};
-pub use item::{ItemKind, QsmItem};
+pub use item::{ItemKind, QsmCause, QsmItem};
 pub use node::{
     QsmFlushed, QsmNode, qsm_attach, qsm_flush, qsm_node_free, qsm_shutdown, qsm_start,
     qsm_wait_admitted,
@@ -34,6 +34,6 @@ pub use publisher::{
 };
 pub use settings::{QsmSettings, qsm_set, qsm_settings_free, qsm_settings_new};
 pub use subscription::{
-    QsmBatch, QsmOverflow, QsmQueue, QsmSubscription, qsm_dropped, qsm_poll, qsm_release,
-    qsm_subscribe, qsm_subscription_fd, qsm_subscription_free,
+    QsmBatch, QsmDelivery, QsmOverflow, QsmQueue, QsmSubscription, qsm_dropped, qsm_poll,
+    qsm_release, qsm_subscribe, qsm_subscription_fd, qsm_subscription_free,
 };

@@ -3,8 +3,9 @@
 use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd as _;
 use std::ptr::{null, null_mut};
+use std::time::Duration;
 
-use qsm::{GroupOptions, Overflow, Received};
+use qsm::{DeliveryMode, GroupOptions, Overflow, Received};
 use qsm_binding::Reader;
 
 use crate::error::{Code, Failure, Own};
@@ -27,9 +28,23 @@ pub enum QsmOverflow {
     DropOldest = 1,
     /// The subscription ends.
     Disconnect = 2,
+    /// Nothing is dropped: publishers to the groups wait, as their pace says. Not attached.
+    Hold = 3,
 }
 
-/// Limits of a subscription's queue.
+/// The order in which messages come, and how long they wait for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum QsmDelivery {
+    /// In each sender's order; what is missing is waited for.
+    Ordered = 0,
+    /// As they arrive.
+    Arrival = 1,
+    /// In each sender's order, but nothing is waited for longer than `within_us`.
+    Within = 2,
+}
+
+/// Limits of a subscription's queue, and how messages come to it. Zeros are the defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct QsmQueue {
@@ -39,6 +54,10 @@ pub struct QsmQueue {
     pub messages: usize,
     /// One of `QsmOverflow`.
     pub overflow: u32,
+    /// One of `QsmDelivery`.
+    pub delivery: u32,
+    /// With `QSM_DELIVERY_WITHIN`, the longest wait for what is missing, microseconds.
+    pub within_us: u64,
 }
 
 /// Messages lent to the program until [`qsm_release`].
@@ -116,12 +135,24 @@ fn options(queue: &QsmQueue) -> Result<GroupOptions, Failure> {
         0 => Overflow::DropNewest,
         1 => Overflow::DropOldest,
         2 => Overflow::Disconnect,
+        3 => Overflow::Hold,
         other => {
-            let text = format!("{other} is no policy of a full queue; give 0, 1 or 2");
+            let text = format!("{other} is no policy of a full queue; give 0 to 3");
             return Err(Failure::own(Own::Setting, text));
         }
     };
-    let mut options = GroupOptions::default().overflow(overflow);
+    let delivery = match queue.delivery {
+        0 => DeliveryMode::Ordered,
+        1 => DeliveryMode::Arrival,
+        2 => DeliveryMode::Within(Duration::from_micros(queue.within_us)),
+        other => {
+            let text = format!("{other} is no way in which messages come; give 0, 1 or 2");
+            return Err(Failure::own(Own::Setting, text));
+        }
+    };
+    let mut options = GroupOptions::default()
+        .overflow(overflow)
+        .delivery(delivery);
     if queue.bytes > 0 {
         options = options.capacity_bytes(queue.bytes);
     }

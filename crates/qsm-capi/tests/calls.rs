@@ -208,6 +208,8 @@ fn a_full_queue_drops_counts_and_tells() {
         bytes,
         messages,
         overflow,
+        delivery: 0,
+        within_us: 0,
     };
     let cluster = Cluster::new("full", &queue);
     for _ in 0..5 {
@@ -234,18 +236,61 @@ fn a_full_queue_drops_counts_and_tells() {
 }
 
 #[test]
-fn a_policy_that_is_none_is_refused() {
+fn a_policy_or_an_order_that_is_none_is_refused_and_each_that_is_one_is_taken() {
     let cluster = Cluster::new("policy", null());
+    let subscribe = |overflow, delivery| {
+        let queue = QsmQueue {
+            bytes: 0,
+            messages: 0,
+            overflow,
+            delivery,
+            within_us: 500,
+        };
+        let group = c"h".as_ptr();
+        let mut subscription = null_mut();
+        // SAFETY: the node lives, and the text is there.
+        let code = unsafe { qsm_subscribe(cluster.node, &group, 1, &queue, &mut subscription) };
+        let made = !subscription.is_null();
+        // SAFETY: it is given up once; null may be.
+        unsafe { qsm_subscription_free(subscription) };
+        (code, made)
+    };
+    for wrong in [subscribe(9, 0), subscribe(0, 3)] {
+        assert_eq!(wrong, (Own::Setting as Code, false));
+    }
+    for (overflow, delivery) in [(0, 1), (1, 2), (2, 0), (3, 0)] {
+        assert_eq!(subscribe(overflow, delivery), (0, true));
+    }
+}
+
+#[test]
+fn a_reader_that_holds_loses_nothing() {
     let queue = QsmQueue {
         bytes: 0,
-        messages: 0,
-        overflow: 9,
+        messages: 2,
+        overflow: QsmOverflow::Hold as u32,
+        delivery: QsmDelivery::Ordered as u32,
+        within_us: 0,
     };
-    let group = c"h".as_ptr();
-    let mut subscription = null_mut();
-    // SAFETY: the node lives, and the text is there.
-    let code = unsafe { qsm_subscribe(cluster.node, &group, 1, &queue, &mut subscription) };
-    assert_eq!((code, subscription.is_null()), (Own::Setting as Code, true));
+    let cluster = Cluster::new("hold", &queue);
+    for _ in 0..5 {
+        assert_eq!(cluster.send(b"m"), 0);
+    }
+    let mut numbers = Vec::new();
+    while numbers.len() < 5 {
+        let (code, mut batch) = cluster.poll(10_000);
+        assert_eq!(code, 0, "{}", error());
+        assert!(batch.count > 0, "nothing came for ten seconds");
+        for item in items(&batch) {
+            assert_eq!((item.kind, item.cause), (ItemKind::Message, QsmCause::None));
+            numbers.push(item.number);
+        }
+        // SAFETY: filled by the library.
+        unsafe { qsm_release(&mut batch) };
+    }
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+    // SAFETY: the subscription lives.
+    assert_eq!(unsafe { qsm_dropped(cluster.subscription) }, 0);
 }
 
 #[test]

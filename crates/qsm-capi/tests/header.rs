@@ -8,13 +8,15 @@ use qsm::ErrorCode;
 use qsm_capi::Own;
 
 /// Names that C has for the types.
-const NAMES: [(&str, &str); 17] = [
+const NAMES: [(&str, &str); 19] = [
     ("ABI", "QSM_ABI"),
     ("Code", "qsm_code"),
     ("EventKind", "qsm_event_kind"),
     ("ItemKind", "qsm_kind"),
     ("iovec", "struct iovec"),
     ("QsmBatch", "qsm_batch"),
+    ("QsmCause", "qsm_cause"),
+    ("QsmDelivery", "qsm_delivery"),
     ("QsmEvent", "qsm_event"),
     ("QsmEvents", "qsm_events"),
     ("QsmFlushed", "qsm_flushed"),
@@ -54,7 +56,7 @@ fn header() -> String {
         },
         ..cbindgen::Config::default()
     };
-    config.export.include = ["ItemKind", "EventKind", "QsmOverflow"]
+    config.export.include = ["ItemKind", "EventKind", "QsmDelivery", "QsmOverflow"]
         .map(str::to_owned)
         .into();
     let renamed = NAMES.map(|(rust, c)| (rust.to_owned(), c.to_owned()));

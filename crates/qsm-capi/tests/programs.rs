@@ -24,7 +24,7 @@ fn library(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).expect("a folder can be made");
     for (built_as, asked_as) in [
-        ("libqsm_capi.so", "libqsm.so.1"),
+        ("libqsm_capi.so", "libqsm.so.2"),
         ("libqsm_capi.a", "libqsm.a"),
     ] {
         let link = folder.join(asked_as);
@@ -58,7 +58,7 @@ fn example(compiler: &[&str], source: &str, linked: &str) -> String {
 
 #[test]
 fn the_example_in_c_runs_with_both_libraries() {
-    for linked in ["libqsm.a", "libqsm.so.1"] {
+    for linked in ["libqsm.a", "libqsm.so.2"] {
         let said = example(&["cc", "-std=c11"], "news.c", linked);
         assert!(said.contains("news/world #3: story 3"), "{said}");
         assert!(
@@ -70,6 +70,6 @@ fn the_example_in_c_runs_with_both_libraries() {
 
 #[test]
 fn the_example_in_cpp_runs() {
-    let said = example(&["c++", "-std=c++17"], "quotes.cpp", "libqsm.so.1");
+    let said = example(&["c++", "-std=c++17"], "quotes.cpp", "libqsm.so.2");
     assert_eq!(said, "EUR 1.0842\nCHF 1.1305\n");
 }

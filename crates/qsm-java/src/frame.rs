@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!    0  i32  length of the frame, a multiple of 8
-//!    4  i32  kind
+//!    4  i32  kind; of lost messages the cause above its lowest byte
 //!    8  i32  number of the group's name; -1 without a group
 //!   12  i32  length of the content
 //!   16  i64  node that sent it
@@ -17,7 +17,7 @@
 
 use std::collections::HashMap;
 
-use qsm::{Delivery, Received};
+use qsm::{Delivery, LostCause, Received};
 
 /// Length of a frame without its content, bytes.
 const HEAD: usize = 48;
@@ -33,6 +33,20 @@ const DROPPED: i32 = 4;
 const BACK: i32 = 5;
 const EXCLUDED: i32 = 6;
 const OTHER: i32 = 7;
+
+/// Place of a cause in the kind of lost messages.
+const CAUSE_SHIFT: i32 = 8;
+
+/// The number of a cause, as `Cause.java` has it.
+fn cause(cause: LostCause) -> i32 {
+    match cause {
+        LostCause::Gone => 0,
+        LostCause::Excluded => 1,
+        LostCause::Overdue => 2,
+        LostCause::Expired => 3,
+        _ => 4,
+    }
+}
 
 /// Everything of a frame but its lengths and its content.
 #[derive(Debug, Clone, Copy)]
@@ -136,7 +150,8 @@ impl<'a> Frames<'a> {
                 self.append_of(message.group, head, message.bytes, names)
             }
             Delivery::Lost(lost) => {
-                let head = Head::new(LOST, lost.last).sent_by(lost.sender);
+                let kind = LOST | cause(lost.cause) << CAUSE_SHIFT;
+                let head = Head::new(kind, lost.last).sent_by(lost.sender);
                 let head = Head {
                     number: lost.first,
                     ..head

@@ -1,9 +1,11 @@
 //! Subscriptions, as `Native` has them.
 
+use std::time::Duration;
+
 use jni::EnvUnowned;
 use jni::objects::{JByteBuffer, JClass};
 use jni::sys::{jint, jlong};
-use qsm::{GroupOptions, Overflow};
+use qsm::{DeliveryMode, GroupOptions, Overflow};
 
 use crate::call::{Failure, Strings, call, limit, read};
 use crate::handle::Handle;
@@ -12,7 +14,8 @@ use crate::inlet::Inlet;
 /// Items that a call takes at most: what does not fit into the buffer waits outside of the queue.
 const MOST: usize = 4096;
 
-/// Subscribes to groups, by name or by patterns. Limits of 0 are the defaults.
+/// Subscribes to groups, by name or by patterns. Limits of 0 are the defaults; `within`: -1 waits for
+/// what is missing, -2 for nothing, in the order of arrival, else so many nanoseconds.
 #[unsafe(no_mangle)]
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_subscribe<'local>(
     env: EnvUnowned<'local>,
@@ -22,13 +25,20 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_subscribe<'local>(
     queue_bytes: jlong,
     queue_messages: jlong,
     overflow: jint,
+    within: jlong,
 ) -> jlong {
     call(env, |env| {
         let groups = read(env, &groups)?;
         let mut options = GroupOptions::default().overflow(match overflow {
             1 => Overflow::DropOldest,
             2 => Overflow::Disconnect,
+            3 => Overflow::Hold,
             _ => Overflow::DropNewest,
+        });
+        options = options.delivery(match (within, u64::try_from(within)) {
+            (_, Ok(nanoseconds)) => DeliveryMode::Within(Duration::from_nanos(nanoseconds)),
+            (-2, _) => DeliveryMode::Arrival,
+            _ => DeliveryMode::Ordered,
         });
         if queue_bytes > 0 {
             options = options.capacity_bytes(queue_bytes as usize);

@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use qsm::{GroupOptions, Overflow};
+use qsm::{DeliveryMode, GroupOptions, Overflow};
 use qsm_binding::{SETTINGS, Settings};
 
 use crate::error::Raised as _;
@@ -47,7 +47,9 @@ pub(crate) fn attach(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Node>
 #[pymethods]
 impl Node {
     /// Subscribes to groups, by name or by patterns.
-    #[pyo3(signature = (groups, queue_bytes=None, queue_messages=None, overflow="drop-newest"))]
+    #[pyo3(signature = (groups, queue_bytes=None, queue_messages=None, overflow="drop-newest",
+        order="sender", within=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn subscribe(
         &self,
         py: Python<'_>,
@@ -55,8 +57,12 @@ impl Node {
         queue_bytes: Option<usize>,
         queue_messages: Option<usize>,
         overflow: &str,
+        order: &str,
+        within: Option<f64>,
     ) -> PyResult<Reader> {
-        let mut options = GroupOptions::default().overflow(policy(overflow)?);
+        let mut options = GroupOptions::default()
+            .overflow(policy(overflow)?)
+            .delivery(delivery(order, within)?);
         if let Some(bytes) = queue_bytes {
             options = options.capacity_bytes(bytes);
         }
@@ -118,9 +124,27 @@ fn policy(name: &str) -> PyResult<Overflow> {
         "drop-newest" => Ok(Overflow::DropNewest),
         "drop-oldest" => Ok(Overflow::DropOldest),
         "disconnect" => Ok(Overflow::Disconnect),
+        "hold" => Ok(Overflow::Hold),
         _ => {
-            let takes = "drop-newest, drop-oldest or disconnect";
+            let takes = "drop-newest, drop-oldest, disconnect or hold";
             let text = format!("{name:?} is no policy of a full queue; give {takes}");
+            Err(PyValueError::new_err(text))
+        }
+    }
+}
+
+fn delivery(order: &str, within: Option<f64>) -> PyResult<DeliveryMode> {
+    let within = within.map(|seconds| limit(Some(seconds))).transpose()?;
+    match (order, within) {
+        ("sender", None) => Ok(DeliveryMode::Ordered),
+        ("sender", Some(time)) => Ok(DeliveryMode::Within(time)),
+        ("arrival", None) => Ok(DeliveryMode::Arrival),
+        ("arrival", Some(_)) => {
+            let text = "who takes messages as they arrive waits for none; leave `within` out";
+            Err(PyValueError::new_err(text))
+        }
+        _ => {
+            let text = format!("{order:?} is no order of messages; give sender or arrival");
             Err(PyValueError::new_err(text))
         }
     }

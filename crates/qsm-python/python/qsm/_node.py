@@ -41,12 +41,19 @@ class Node:
         queue_bytes: int | None = None,
         queue_messages: int | None = None,
         overflow: str = "drop-newest",
+        order: str = "sender",
+        within: float | None = None,
     ) -> Subscription:
         """Subscribes to groups, by name or by patterns such as ``prices/*``.
 
-        ``overflow`` says what a full queue does: ``drop-newest``, ``drop-oldest`` or ``disconnect``.
+        ``overflow`` says what a full queue does: ``drop-newest``, ``drop-oldest``, ``disconnect``, or
+        ``hold``: publishers wait. ``order`` is ``sender``, in each sender's order, or ``arrival``, as
+        messages arrive. ``within`` is the longest wait for what is missing, in seconds; what comes
+        later is told as lost.
         """
-        native = self._native.subscribe(list(groups), queue_bytes, queue_messages, overflow)
+        native = self._native.subscribe(
+            list(groups), queue_bytes, queue_messages, overflow, order, within
+        )
         return Subscription(native)
 
     def publisher(self, group: str) -> Publisher:

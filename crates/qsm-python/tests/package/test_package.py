@@ -114,6 +114,17 @@ def test_the_oldest_are_dropped_if_asked_for(node):
     assert next(iter(subscription)).number == 4
 
 
+@pytest.mark.parametrize("how", [{"overflow": "hold"}, {"order": "arrival"}, {"within": 5}])
+def test_nothing_is_lost_by_who_holds_and_in_each_order(node, how):
+    queue = {"queue_messages": 2} if "overflow" in how else {}
+    subscription = node.subscribe("held", **queue, **how)
+    publisher = node.publisher("held")
+    for number in range(1, 6):
+        publisher.send(str(number).encode())
+    got = [bytes(message) for _, message in zip(range(5), subscription)]
+    assert (got, subscription.dropped) == ([b"1", b"2", b"3", b"4", b"5"], 0)
+
+
 def test_a_slow_reader_is_cut_off_if_asked_for(node):
     subscription, _ = filled(node, 5, queue_messages=2, overflow="disconnect")
     messages = iter(subscription)
@@ -203,8 +214,8 @@ import signal, sys, qsm
 signal.signal(signal.SIGINT, signal.default_int_handler)
 node = qsm.Node(cluster=sys.argv[1], interface="lo", embedded="always")
 subscription = node.subscribe("g")
-print("waits", flush=True)
 try:
+    print("waits", flush=True)
     next(iter(subscription))
 except KeyboardInterrupt:
     print("interrupted")
@@ -265,6 +276,10 @@ def test_times_and_policies_are_checked(node):
             subscription.receive(wrong)
     with pytest.raises(ValueError, match="is no policy"):
         node.subscribe("g", overflow="wait")
+    with pytest.raises(ValueError, match="is no order"):
+        node.subscribe("g", order="time")
+    with pytest.raises(ValueError, match="leave `within` out"):
+        node.subscribe("g", order="arrival", within=0.1)
     with pytest.raises(TimeoutError, match="has 0 receivers"):
         node.publisher("g").wait_for_members(1, 0.05)
     with pytest.raises(qsm.StartError) as error:
@@ -275,6 +290,13 @@ def test_times_and_policies_are_checked(node):
 @pytest.mark.skipif("QSM_ENGINE" not in os.environ, reason="there is no engine")
 def test_an_attached_node_is_like_any_other():
     with qsm.Node.attach(os.environ["QSM_ENGINE"]) as node:
+        unordered = node.subscribe("g", order="arrival")
         subscription, _ = filled(node, 2000)
-        numbers = [message.number for _, message in zip(range(2000), subscription)]
-        assert numbers == list(range(1, 2001))
+        ordered, arrived = (
+            [message.number for _, message in zip(range(2000), reader)]
+            for reader in (subscription, unordered)
+        )
+        assert ordered == sorted(arrived) == list(range(1, 2001))
+        with pytest.raises(qsm.Error) as refused:
+            node.subscribe("g", overflow="hold")
+        assert refused.value.code == 1205

@@ -40,7 +40,7 @@ final class Frame {
     }
 
     int kind(int at) {
-        return buffer.getInt(at + KIND);
+        return buffer.getInt(at + KIND) & 0xff;
     }
 
     int contentLength(int at) {
@@ -75,13 +75,19 @@ final class Frame {
         String text = text(at);
         long last = buffer.getLong(at + LAST);
         return switch (kind(at)) {
-            case LOST -> new Notice.Lost(group(at), sender(at), number(at), last, text);
+            case LOST -> new Notice.Lost(group(at), sender(at), number(at), last, cause(at), text);
             case LOST_PACKETS -> new Notice.LostPackets(sender(at), last, text);
             case DROPPED -> new Notice.Dropped(last, text);
             case BACK -> new Notice.Back(Duration.ofNanos(last), text);
             case EXCLUDED -> new Notice.Excluded(last, text);
             default -> new Notice.Other(text);
         };
+    }
+
+    private Cause cause(int at) {
+        Cause[] causes = Cause.values();
+        int cause = buffer.getInt(at + KIND) >> 8;
+        return causes[Math.min(cause, causes.length - 1)];
     }
 
     Sender sender(int at) {

@@ -56,7 +56,12 @@ final class Native {
     static native void freePublisher(long publisher);
 
     static native long subscribe(
-            long node, String[] groups, long queueBytes, long queueMessages, int overflow);
+            long node,
+            String[] groups,
+            long queueBytes,
+            long queueMessages,
+            int overflow,
+            long within);
 
     static native int take(long subscription, ByteBuffer buffer, int most, long nanoseconds);
 

@@ -125,11 +125,28 @@ public final class Node implements AutoCloseable {
      * @return the subscription
      */
     public Subscription subscribe(QueueLimits limits, String... groups) {
+        return subscribe(limits, Delivery.ORDERED, groups);
+    }
+
+    /**
+     * Subscribes to groups with limits of its own, and another order.
+     *
+     * @param limits limits of the queue
+     * @param delivery the order in which messages come
+     * @param groups names, or patterns such as {@code prices/*}
+     * @return the subscription
+     */
+    public Subscription subscribe(QueueLimits limits, Delivery delivery, String... groups) {
         List<String> names = List.of(groups);
         long node = handle.enter();
         try {
             long made = Native.subscribe(
-                    node, groups, limits.bytes(), limits.messages(), limits.overflow().ordinal());
+                    node,
+                    groups,
+                    limits.bytes(),
+                    limits.messages(),
+                    limits.overflow().ordinal(),
+                    delivery.code());
             return new Subscription(made, names, waiter);
         } finally {
             handle.leave();

@@ -25,9 +25,11 @@ public sealed interface Notice extends Received {
      * @param sender the sender
      * @param first the first message lost
      * @param last the last
+     * @param cause why
      * @param text a sentence for people
      */
-    record Lost(String group, Sender sender, long first, long last, String text) implements Notice {
+    record Lost(String group, Sender sender, long first, long last, Cause cause, String text)
+            implements Notice {
         @Override
         public long missing() {
             return last - first + 1;

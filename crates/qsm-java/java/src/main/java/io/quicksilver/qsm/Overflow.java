@@ -7,5 +7,7 @@ public enum Overflow {
     /** The oldest messages are dropped to make room. */
     DROP_OLDEST,
     /** The subscription ends. */
-    DISCONNECT
+    DISCONNECT,
+    /** Nothing is dropped: publishers to the groups wait, as their pace says. Not attached. */
+    HOLD
 }

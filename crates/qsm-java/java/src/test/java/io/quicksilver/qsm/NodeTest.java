@@ -219,8 +219,13 @@ class NodeTest {
     void anAttachedNodeIsLikeAnyOther() {
         try (Node node = Node.attach(Path.of(System.getenv("QSM_ENGINE")))) {
             Subscription subscription = node.subscribe("g");
+            Subscription unordered = node.subscribe(QueueLimits.DEFAULT, Delivery.ARRIVAL, "g");
             Loopback.fill(node, node.publisher("g"), 2000);
             assertEquals("2000", take(subscription, 2000).get(1999));
+            assertEquals(2000, take(unordered, 2000).size());
+            QueueLimits held = QueueLimits.DEFAULT.withOverflow(Overflow.HOLD);
+            QsmException refused = assertThrows(QsmException.class, () -> node.subscribe(held, "g"));
+            assertEquals(1205, refused.code());
         }
     }
 }

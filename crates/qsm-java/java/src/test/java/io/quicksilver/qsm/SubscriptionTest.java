@@ -74,6 +74,29 @@ class SubscriptionTest {
     }
 
     @Test
+    void whoHoldsLosesNothingAndEachOrderDeliversAll() {
+        QueueLimits held = QueueLimits.DEFAULT.withMessages(2).withOverflow(Overflow.HOLD);
+        List<Subscription> readers = List.of(
+                node.subscribe(held, "held"),
+                node.subscribe(QueueLimits.DEFAULT, Delivery.ARRIVAL, "held"),
+                node.subscribe(QueueLimits.DEFAULT, Delivery.within(PATIENCE), "held"));
+        Publisher sender = node.publisher("held");
+        for (int number = 1; number <= 5; number++) {
+            sender.send(bytes(Integer.toString(number)));
+        }
+        for (Subscription reader : readers) {
+            List<String> texts = new ArrayList<>();
+            while (texts.size() < 5) {
+                assertTrue(reader.poll(message -> texts.add(text(message)), 10, PATIENCE) > 0);
+            }
+            assertEquals(List.of("1", "2", "3", "4", "5"), texts);
+            assertEquals(0, reader.dropped());
+        }
+        assertThrows(
+                IllegalArgumentException.class, () -> Delivery.within(Duration.ofMillis(-1)));
+    }
+
+    @Test
     void aPollTakesNoMoreThanItsLimit() {
         fill(node, publisher, 5);
         List<String> texts = new ArrayList<>();

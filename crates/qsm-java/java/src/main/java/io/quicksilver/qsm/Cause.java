@@ -1,0 +1,15 @@
+package io.quicksilver.qsm;
+
+/** Why messages are lost. */
+public enum Cause {
+    /** Nobody has them any more. */
+    GONE,
+    /** They were sent while the node was excluded. */
+    EXCLUDED,
+    /** They were missing for longer than the subscription waits. */
+    OVERDUE,
+    /** They were missing when their lifetime was over. */
+    EXPIRED,
+    /** Something that this version of the package has no name for. */
+    OTHER
+}
