@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 37] = [
+const ARROWS: [(&str, &[&str]); 38] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-dash", &[]),
@@ -25,6 +25,8 @@ const ARROWS: [(&str, &[&str]); 37] = [
     ("qsm-handshake", &["qsm-seal", "qsm-wire"]),
     // Functions of bytes and keys, which name groups as the library does.
     ("qsm-identity", &[]),
+    // Signs and verifies by the keys of nodes.
+    ("qsm-origin", &["qsm-identity", "qsm-wire"]),
     // Time and decoding errors; its packets are of its own.
     ("qsm-relay", &["qsm-wire"]),
     ("qsm-plan", &["qsm-wire"]),

@@ -13,7 +13,7 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 33] = [
+const LARGEST: [(&str, usize); 34] = [
     ("groupcast", 3),
     ("qsm", 0),
     ("qsm-admin", 0),
@@ -36,6 +36,7 @@ const LARGEST: [(&str, usize); 33] = [
     ("qsm-metrics", 0),
     ("qsm-net", 2),
     ("qsm-object", 0),
+    ("qsm-origin", 0),
     ("qsm-parity", 0),
     ("qsm-plan", 0),
     ("qsm-processes", 0),

@@ -1,0 +1,164 @@
+//! Seals: what they look like, and when they are good.
+//!
+//! ```text
+//!  | head of the data packet, 44 bytes | chunk header | digest of packet n-k | … | of packet n-1 | signature, 64 bytes |
+//! ```
+//! n: the seal's own number; k: how many digests there are.
+
+use core::fmt;
+
+use qsm_identity::NodePublic;
+use qsm_wire::{
+    Body, CHUNK_HEADER_BYTES, DATA_HEADER_BYTES, Data, DataHeader, GroupId, Header, Hop, Packet,
+    Part, StreamId,
+};
+
+use crate::digest::{DIGEST_BYTES, Digest};
+
+/// Group number of a chunk that is a seal. No group of an application has it.
+pub const SEAL_GROUP: GroupId = GroupId(u32::MAX - 1);
+/// Most packets that one seal is for.
+pub const PACKETS_MAX: usize = 256;
+/// Bytes of a signature (Ed25519, RFC 8032).
+const SIGNATURE_BYTES: usize = 64;
+/// Begins what is signed: it is no statement of another kind, which the same key may have signed.
+const LABEL: &[u8] = b"qsm seal of origin 1\0";
+
+/// Packets that a seal of one packet of at most so many bytes can be for.
+pub(crate) fn packets_max(packet_bytes: usize) -> usize {
+    let fixed = DATA_HEADER_BYTES + CHUNK_HEADER_BYTES + SIGNATURE_BYTES;
+    (packet_bytes.saturating_sub(fixed) / DIGEST_BYTES).min(PACKETS_MAX)
+}
+
+/// What the maker of a seal signs.
+pub(crate) fn statement(header: &Header, head: &DataHeader, digests: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(LABEL.len() + DATA_HEADER_BYTES + digests.len());
+    bytes.extend_from_slice(LABEL);
+    let header = Header {
+        hop: Hop::Direct,
+        ..*header
+    };
+    head.encode(&header, &mut bytes);
+    bytes.extend_from_slice(digests);
+    bytes
+}
+
+/// A packet that says it is a seal.
+#[derive(Debug, Clone, Copy)]
+pub struct Seal<'a> {
+    header: Header,
+    head: DataHeader,
+    datagram: &'a [u8],
+    digests: &'a [[u8; DIGEST_BYTES]],
+    signature: &'a [u8],
+}
+
+impl<'a> Seal<'a> {
+    /// The seal that a datagram is; `None` if it is none, which costs a look at four bytes.
+    ///
+    /// # Errors
+    /// [`SealError::Misshapen`].
+    pub fn read(datagram: &'a [u8]) -> Result<Option<Self>, SealError> {
+        let group = datagram
+            .get(DATA_HEADER_BYTES..)
+            .and_then(<[u8]>::first_chunk);
+        if group != Some(&SEAL_GROUP.0.to_le_bytes()) {
+            return Ok(None);
+        }
+        let Ok(packet) = Packet::decode(datagram) else {
+            return Err(SealError::Misshapen);
+        };
+        match packet.body {
+            Body::Data(data) => Self::of(packet.header, &data, datagram).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn of(header: Header, data: &Data<'a>, datagram: &'a [u8]) -> Result<Self, SealError> {
+        let head = data.head;
+        let chunk = data.chunks().next().ok_or(SealError::Misshapen)?;
+        let alone = datagram.len() == DATA_HEADER_BYTES + chunk.encoded_bytes();
+        if !alone || chunk.part != Part::Whole || chunk.message != 0 {
+            return Err(SealError::Misshapen);
+        }
+        let end = chunk.content.len().saturating_sub(SIGNATURE_BYTES);
+        let (digests, signature) = chunk.content.split_at(end);
+        let (digests, rest) = digests.as_chunks();
+        let packets = digests.len();
+        let possible = u64::try_from(packets).is_ok_and(|packets| packets < head.sequence);
+        if !rest.is_empty() || packets == 0 || packets > PACKETS_MAX || !possible {
+            return Err(SealError::Misshapen);
+        }
+        Ok(Self {
+            header,
+            head,
+            datagram,
+            digests,
+            signature,
+        })
+    }
+
+    /// The stream that it says it is of.
+    #[must_use]
+    pub fn stream(&self) -> StreamId {
+        StreamId {
+            origin: self.header.origin,
+            channel: self.head.channel,
+        }
+    }
+
+    /// Proof by the public key of the node that it names. This is what costs time: a signature is verified.
+    ///
+    /// # Errors
+    /// [`SealError::NotSigned`].
+    pub fn prove(self, key: &NodePublic) -> Result<ProvenSeal<'a>, SealError> {
+        let statement = statement(&self.header, &self.head, self.digests.as_flattened());
+        match key.verifies(&statement, self.signature) {
+            true => Ok(ProvenSeal(self)),
+            false => Err(SealError::NotSigned),
+        }
+    }
+}
+
+/// A seal that was made by the node that it names.
+#[derive(Debug, Clone, Copy)]
+pub struct ProvenSeal<'a>(Seal<'a>);
+
+impl ProvenSeal<'_> {
+    /// Number of its own packet.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.0.head.sequence
+    }
+
+    /// The packets that it proves, with their digests, in order; its own is the last one.
+    pub fn digests(&self) -> impl Iterator<Item = (u64, Digest)> + '_ {
+        let packets = u64::try_from(self.0.digests.len()).unwrap_or(0);
+        // Not below 1: see `Seal::of`.
+        let first = self.sequence() - packets;
+        let listed = self.0.digests.iter().copied().map(Digest::from_bytes);
+        let own = core::iter::once(Digest::of(self.0.datagram));
+        (first..).zip(listed.chain(own))
+    }
+}
+
+/// Reason for which a packet that says it is a seal proves nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SealError {
+    /// It is not what a seal looks like: no maker of seals made it.
+    Misshapen,
+    /// The node that it names has not signed it.
+    NotSigned,
+}
+
+impl fmt::Display for SealError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Misshapen => "the packet is no seal, though it says so",
+            Self::NotSigned => "the node that the seal names has not signed it",
+        })
+    }
+}
+
+impl core::error::Error for SealError {}

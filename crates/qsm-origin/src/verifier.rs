@@ -1,0 +1,185 @@
+//! The receiver's side: which packets were made by whom they name.
+
+use std::collections::VecDeque;
+
+use qsm_identity::NodePublic;
+use qsm_wire::{Data, StreamId, cluster_of, origin_of};
+
+use crate::digest::Digest;
+use crate::seal::{ProvenSeal, Seal};
+
+/// Most packets of a stream that a verifier has digests of: those above what it was told to forget. 17 bytes each.
+pub const WINDOW_PACKETS: usize = 8192;
+
+/// What is known of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is as its maker made it.
+    Proven,
+    /// Its seal has not come. It was the first with its number.
+    Waits,
+    /// It is not what the maker of the stream sent with this number, or says it is a seal and is none. It leaves no
+    /// trace, so that the right one is taken when it comes.
+    Forged,
+    /// Another one with this number waits for its seal: one of them at least is forged. This one is not kept.
+    Contradicts,
+    /// It is not above what was forgotten.
+    Past,
+    /// It is too far ahead of what was forgotten, and not kept.
+    Beyond,
+    /// It is not of this stream.
+    Foreign,
+}
+
+/// A judgement that had to wait for a seal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finding {
+    /// Number of the packet.
+    pub sequence: u64,
+    /// [`Verdict::Proven`] or [`Verdict::Forged`].
+    pub verdict: Verdict,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Slot {
+    Unknown,
+    /// It has come, and no seal of it.
+    Arrived(Digest),
+    /// A seal of it has come, and it has not, or only forged.
+    Told(Digest),
+    Proven(Digest),
+}
+
+/// Judges the packets of one stream by its seals, in whatever order they come.
+///
+/// Where a sender signs two digests for one number, the first counts.
+#[derive(Debug)]
+pub struct Verifier {
+    cluster: u32,
+    stream: StreamId,
+    key: NodePublic,
+    /// Up to here all is forgotten.
+    base: u64,
+    /// Those of `base + 1` and above.
+    slots: VecDeque<Slot>,
+}
+
+impl Verifier {
+    /// A verifier of a stream in the cluster with this number, whose sender has this key.
+    #[must_use]
+    pub fn new(cluster: u32, stream: StreamId, key: NodePublic) -> Self {
+        Self {
+            cluster,
+            stream,
+            key,
+            base: 0,
+            slots: VecDeque::new(),
+        }
+    }
+
+    /// Judges a packet. What a seal says of those that came before it is appended to the findings, in order, at most
+    /// 256 for each seal.
+    pub fn take(&mut self, datagram: &[u8], findings: &mut Vec<Finding>) -> Verdict {
+        let own = cluster_of(datagram) == Some(self.cluster)
+            && origin_of(datagram) == Some(self.stream.origin);
+        let data = Data::read_again(datagram).filter(|_| own);
+        let Some(data) = data.filter(|data| data.head.channel == self.stream.channel) else {
+            return Verdict::Foreign;
+        };
+        let sequence = data.head.sequence;
+        if sequence <= self.base {
+            return Verdict::Past;
+        }
+        let Some(at) = self.place(sequence) else {
+            return Verdict::Beyond;
+        };
+        // Known already: a signature is verified once.
+        if let Some(Slot::Proven(digest)) = self.slots.get(at) {
+            return judge(*digest == Digest::of(datagram));
+        }
+        match Seal::read(datagram) {
+            Ok(None) => self.note(at, Digest::of(datagram)),
+            Ok(Some(seal)) => match seal.prove(&self.key) {
+                Ok(seal) => self.tell(&seal, findings),
+                Err(_) => Verdict::Forged,
+            },
+            Err(_) => Verdict::Forged,
+        }
+    }
+
+    /// Packets that wait for a seal, ascending: what is not proven when none can come any more.
+    pub fn unproven(&self) -> impl Iterator<Item = u64> + '_ {
+        let numbered = (self.base.saturating_add(1)..).zip(&self.slots);
+        numbered.filter_map(|(sequence, slot)| matches!(slot, Slot::Arrived(_)).then_some(sequence))
+    }
+
+    /// Forgets what is known of packets up to this one, whatever it is.
+    pub fn forget_upto(&mut self, sequence: u64) {
+        let gone = sequence.saturating_sub(self.base);
+        let gone =
+            usize::try_from(gone).map_or(self.slots.len(), |gone| gone.min(self.slots.len()));
+        self.slots.drain(..gone);
+        self.base = self.base.max(sequence);
+    }
+
+    /// Place of a number above the base, if it is in the window.
+    fn place(&self, sequence: u64) -> Option<usize> {
+        let at = usize::try_from(sequence.checked_sub(self.base)?.checked_sub(1)?).ok()?;
+        (at < WINDOW_PACKETS).then_some(at)
+    }
+
+    fn slot(&mut self, at: usize) -> &mut Slot {
+        if at >= self.slots.len() {
+            self.slots.resize(at + 1, Slot::Unknown);
+        }
+        &mut self.slots[at]
+    }
+
+    fn note(&mut self, at: usize, digest: Digest) -> Verdict {
+        let slot = self.slot(at);
+        match *slot {
+            Slot::Unknown => {
+                *slot = Slot::Arrived(digest);
+                Verdict::Waits
+            }
+            Slot::Arrived(other) if other == digest => Verdict::Waits,
+            Slot::Arrived(_) => Verdict::Contradicts,
+            Slot::Told(told) if told == digest => {
+                *slot = Slot::Proven(told);
+                Verdict::Proven
+            }
+            Slot::Told(told) | Slot::Proven(told) => judge(told == digest),
+        }
+    }
+
+    /// Takes over what a seal says, its own packet being the last that it is for.
+    fn tell(&mut self, seal: &ProvenSeal<'_>, findings: &mut Vec<Finding>) -> Verdict {
+        for (sequence, digest) in seal.digests() {
+            let Some(at) = self.place(sequence) else {
+                continue;
+            };
+            let own = sequence == seal.sequence();
+            let slot = self.slot(at);
+            let (next, verdict) = match *slot {
+                Slot::Unknown if own => (Slot::Proven(digest), None),
+                Slot::Unknown => (Slot::Told(digest), None),
+                Slot::Arrived(other) if other == digest => {
+                    (Slot::Proven(digest), Some(Verdict::Proven))
+                }
+                Slot::Arrived(_) if own => (Slot::Proven(digest), Some(Verdict::Forged)),
+                Slot::Arrived(_) => (Slot::Told(digest), Some(Verdict::Forged)),
+                known @ (Slot::Told(_) | Slot::Proven(_)) => (known, None),
+            };
+            *slot = next;
+            findings.extend(verdict.map(|verdict| Finding { sequence, verdict }));
+        }
+        Verdict::Proven
+    }
+}
+
+fn judge(fits: bool) -> Verdict {
+    match fits {
+        true => Verdict::Proven,
+        false => Verdict::Forged,
+    }
+}
