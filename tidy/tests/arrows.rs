@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 38] = [
+const ARROWS: [(&str, &[&str]); 39] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-dash", &[]),
@@ -108,6 +108,7 @@ const ARROWS: [(&str, &[&str]); 38] = [
         ],
     ),
     ("qsm-object", &[]),
+    ("qsm-replica", &["qsm"]),
     ("qsm-binding", &["qsm"]),
     ("qsm-capi", &["qsm", "qsm-binding"]),
     ("qsm-python", &["qsm", "qsm-binding"]),
@@ -147,8 +148,9 @@ const PURE: [&str; 8] = [
 const TESTNET: &str = "qsm-testnet";
 /// Foreign crates that only the edges may know.
 const EDGES_ONLY: [&str; 5] = ["serde", "serde_json", "clap", "tokio", "tracing"];
-const EDGES: [&str; 12] = [
+const EDGES: [&str; 13] = [
     "qsm-object",
+    "qsm-replica",
     "qsm-admin",
     "qsm-dash",
     "qsm-doctor",

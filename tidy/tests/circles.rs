@@ -13,7 +13,7 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 34] = [
+const LARGEST: [(&str, usize); 35] = [
     ("groupcast", 3),
     ("qsm", 0),
     ("qsm-admin", 0),
@@ -44,6 +44,7 @@ const LARGEST: [(&str, usize); 34] = [
     ("qsm-python", 0),
     ("qsm-record", 0),
     ("qsm-relay", 0),
+    ("qsm-replica", 0),
     ("qsm-seal", 0),
     ("qsm-sim", 5),
     ("qsm-testnet", 0),

@@ -1,0 +1,194 @@
+//! Fetching a snapshot from donors, of which any may end.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::election::Live;
+use crate::limits::Limits;
+use crate::notice::BindError;
+use crate::random::draw;
+use crate::transfer::{CHUNK_BYTES, Partial, WINDOW};
+use crate::word::{Address, Chunk, Fetch};
+
+/// A donor that is silent for so long is taken for dead.
+const SILENT: Duration = Duration::from_secs(1);
+/// Chunks that have not come within this time are asked for once more.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// What follows.
+#[derive(Debug)]
+pub(crate) enum Step {
+    None,
+    Ask(Fetch),
+    Fail(BindError),
+}
+
+#[derive(Debug)]
+pub(crate) struct Bind {
+    limits: Limits,
+    since: Duration,
+    attempts: u32,
+    donor: Option<Asked>,
+    /// Donors that did not help, in this round.
+    shunned: BTreeSet<Address>,
+    partial: Option<Partial>,
+}
+
+/// A donor, and how far it was asked.
+#[derive(Debug)]
+struct Asked {
+    address: Address,
+    transfer: u64,
+    first: u32,
+    at: Duration,
+    heard: Duration,
+}
+
+impl Bind {
+    pub(crate) fn new(limits: Limits, now: Duration) -> Self {
+        Self {
+            limits,
+            since: now,
+            attempts: 0,
+            donor: None,
+            shunned: BTreeSet::new(),
+            partial: None,
+        }
+    }
+
+    /// Asks a donor, or another one if that is silent.
+    pub(crate) fn tick(
+        &mut self,
+        me: Address,
+        donors: &[Live],
+        now: Duration,
+        random: &mut u64,
+    ) -> Step {
+        if now.saturating_sub(self.since) > self.limits.patience {
+            return Step::Fail(BindError::Patience);
+        }
+        if let Some(asked) = &self.donor {
+            if now.saturating_sub(asked.heard) < SILENT {
+                return self.remind(me, now);
+            }
+            return self.leave();
+        }
+        if donors
+            .iter()
+            .all(|donor| self.shunned.contains(&donor.address))
+        {
+            self.shunned.clear();
+        }
+        let willing = donors
+            .iter()
+            .filter(|donor| !self.shunned.contains(&donor.address));
+        // One that publishes only if there is no other; joiners spread over the rest.
+        let near = |donor: &Live| {
+            let mut mixed = me.0 ^ donor.address.0.rotate_left(32);
+            (donor.publishes, draw(&mut mixed))
+        };
+        let Some(donor) = willing.min_by_key(|donor| near(donor)) else {
+            return Step::None;
+        };
+        let asked = Asked {
+            address: donor.address,
+            transfer: draw(random),
+            first: 0,
+            at: now,
+            heard: now,
+        };
+        self.ask(me, asked)
+    }
+
+    /// The present attempt has failed; the next one begins with a new snapshot.
+    pub(crate) fn again(&mut self, now: Duration) -> Step {
+        self.partial = None;
+        if self.donor.is_some() {
+            return self.leave();
+        }
+        if now.saturating_sub(self.since) > self.limits.patience {
+            return Step::Fail(BindError::Patience);
+        }
+        Step::None
+    }
+
+    /// Takes a chunk of the donor asked, and asks for the next ones behind the last of a window.
+    pub(crate) fn chunk(&mut self, me: Address, chunk: Chunk, now: Duration) -> Step {
+        let Some(asked) = &mut self.donor else {
+            return Step::None;
+        };
+        if chunk.from != asked.address || chunk.transfer != asked.transfer {
+            return Step::None;
+        }
+        if chunk.chunks as usize > self.limits.snapshot_bytes.div_ceil(CHUNK_BYTES) {
+            return Step::Fail(BindError::TooLong);
+        }
+        asked.heard = now;
+        let partial = match self.partial.take().filter(|partial| partial.fits(&chunk)) {
+            Some(partial) => self.partial.insert(partial),
+            None => self.partial.insert(Partial::new(&chunk)),
+        };
+        if !partial.take(chunk) {
+            return self.again(now);
+        }
+        let behind = asked.first.saturating_add(WINDOW);
+        match partial.missing() {
+            Some(missing) if missing >= behind => {
+                let asked = Asked {
+                    first: missing,
+                    at: now,
+                    ..*asked
+                };
+                self.ask(me, asked)
+            }
+            _ => Step::None,
+        }
+    }
+
+    /// The snapshot, once all of it is there and is what was promised.
+    pub(crate) fn take_whole(&mut self) -> Option<Vec<u8>> {
+        self.partial
+            .as_ref()
+            .filter(|partial| partial.missing().is_none())?;
+        self.partial
+            .take()
+            .map(|partial| partial.whole().unwrap_or_default())
+    }
+
+    fn remind(&mut self, me: Address, now: Duration) -> Step {
+        let missing = self.partial.as_ref().and_then(Partial::missing);
+        match &self.donor {
+            Some(asked) if now.saturating_sub(asked.at) >= AGAIN => {
+                let first = missing.unwrap_or(0);
+                let asked = Asked {
+                    first,
+                    at: now,
+                    ..*asked
+                };
+                self.ask(me, asked)
+            }
+            _ => Step::None,
+        }
+    }
+
+    fn ask(&mut self, me: Address, asked: Asked) -> Step {
+        let fetch = Fetch {
+            from: me,
+            to: asked.address,
+            transfer: asked.transfer,
+            first: asked.first,
+        };
+        self.donor = Some(asked);
+        Step::Ask(fetch)
+    }
+
+    fn leave(&mut self) -> Step {
+        self.shunned
+            .extend(self.donor.take().map(|asked| asked.address));
+        self.attempts += 1;
+        if self.attempts >= self.limits.attempts {
+            return Step::Fail(BindError::Attempts);
+        }
+        Step::None
+    }
+}

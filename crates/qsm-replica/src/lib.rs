@@ -1,0 +1,58 @@
+//! Replicated state: the same [`StateMachine`] at each member of a group, kept equal by updates that
+//! Quicksilver multicasts.
+//!
+//! A replica *binds*: it enters the group, holds the updates that come, fetches a snapshot of the state from a live
+//! replica together with the number of the last update of each source in it, applies what it held beyond, and is
+//! *live*. A live replica that misses an update binds anew: none goes on with a hole.
+//!
+//! Updates of one replica are applied in its order everywhere. Those of several come in another order at each replica
+//! (there is no total order), so they must commute: counters, sets, entries that one replica alone writes.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use qsm_replica::{Limits, Replica, RestoreError, StateMachine};
+//!
+//! #[derive(Default)]
+//! struct Counter(u64);
+//!
+//! impl StateMachine for Counter {
+//!     fn apply(&mut self, update: &[u8]) {
+//!         self.0 += update.len() as u64;
+//!     }
+//!     fn snapshot(&self, out: &mut Vec<u8>) {
+//!         out.extend_from_slice(&self.0.to_le_bytes());
+//!     }
+//!     fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError> {
+//!         self.0 = u64::from_le_bytes(snapshot.try_into().map_err(|_| RestoreError)?);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! let node = qsm::Node::builder().start()?;
+//! let counter = Replica::join(&node, "visits", Counter::default(), Limits::default())?;
+//! counter.wait_live(Duration::from_secs(30))?;
+//! counter.update(b"+")?;
+//! println!("{}", counter.read(|state| state.0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Core`] is the same without threads and sockets, for other ways to carry its words.
+
+mod bind;
+mod core;
+mod election;
+mod held;
+mod limits;
+mod machine;
+mod notice;
+mod random;
+mod replica;
+mod transfer;
+mod word;
+
+pub use crate::core::{Core, Output};
+pub use crate::limits::Limits;
+pub use crate::machine::{RestoreError, StateMachine};
+pub use crate::notice::{BindError, Cause, Notice};
+pub use crate::replica::{Replica, ReplicaError};
+pub use crate::word::{Address, History};

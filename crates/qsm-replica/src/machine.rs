@@ -1,0 +1,31 @@
+//! State that is replicated.
+
+use std::fmt;
+
+/// State that changes by updates alone. Updates of one source come in its order, those of several in another order
+/// at each replica: they must commute.
+pub trait StateMachine {
+    /// Changes the state. It must depend on the state and these bytes alone: no clock, no chance.
+    fn apply(&mut self, update: &[u8]);
+
+    /// Appends the whole state to `out`. Called while updates wait, so it holds them up.
+    fn snapshot(&self, out: &mut Vec<u8>);
+
+    /// Replaces the state by what [`StateMachine::snapshot`] wrote at another replica.
+    ///
+    /// # Errors
+    /// The bytes are not of a state, for example of another version of the program. Another donor is asked then.
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError>;
+}
+
+/// Bytes that are no snapshot of this state machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestoreError;
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("these bytes are no snapshot of this state; do all replicas run the same version of the program?")
+    }
+}
+
+impl std::error::Error for RestoreError {}

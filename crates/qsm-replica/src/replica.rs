@@ -1,0 +1,385 @@
+//! A replica over a node: a thread that carries words between its core and the groups.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use qsm::{Node, Publisher, Received, RecvError, RequestError, SendError, Subscription};
+
+use crate::core::{Core, Output};
+use crate::limits::Limits;
+use crate::machine::StateMachine;
+use crate::notice::{BindError, Notice};
+use crate::word::Address;
+
+/// The core is told the time so often.
+const TICK: Duration = Duration::from_millis(5);
+/// Messages that are taken before the core is told the time.
+const RUN: usize = 1024;
+/// The membership service is asked for the number of members so often, while nobody is live.
+const CENSUS: Duration = Duration::from_millis(100);
+/// Notices that wait to be read; the oldest are dropped.
+const NOTICES: usize = 256;
+
+/// A replica of a state, at one node. A node has one of each name at most. Dropping it leaves the group.
+#[derive(Debug)]
+pub struct Replica<S> {
+    shared: Arc<Shared<S>>,
+    /// Updates go to the group in the order of their numbers.
+    updates: Mutex<Publisher>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared<S> {
+    inner: Mutex<Inner<S>>,
+    changed: Condvar,
+    stop: AtomicBool,
+    origin: Instant,
+}
+
+#[derive(Debug)]
+struct Inner<S> {
+    core: Core<S>,
+    notices: VecDeque<Notice>,
+    end: Option<ReplicaError>,
+}
+
+/// Why a replica does not do what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplicaError {
+    /// It is not live: wait for it ([`Replica::wait_live`]), and send again.
+    NotLive,
+    /// It could not bind, and has ended. Join again.
+    Bind(BindError),
+    /// The node refused a request.
+    Request(RequestError),
+    /// The node did not take the update.
+    Send(SendError),
+    /// The subscription has ended, and the replica with it.
+    Recv(RecvError),
+    /// No thread could be started.
+    Thread,
+}
+
+impl fmt::Display for ReplicaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLive => {
+                f.write_str("the replica is not live; wait for it, and send the update again")
+            }
+            Self::Bind(error) => error.fmt(f),
+            Self::Request(error) => error.fmt(f),
+            Self::Send(error) => error.fmt(f),
+            Self::Recv(error) => error.fmt(f),
+            Self::Thread => {
+                f.write_str("no thread could be started; see the limits of this process")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReplicaError {}
+
+impl From<RequestError> for ReplicaError {
+    fn from(error: RequestError) -> Self {
+        Self::Request(error)
+    }
+}
+
+impl<S> Shared<S> {
+    /// A panic of the state machine in another thread leaves the state as it was then.
+    fn lock(&self) -> MutexGuard<'_, Inner<S>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+}
+
+impl<S: StateMachine + Send + 'static> Replica<S> {
+    /// Enters the group `name` and begins to bind. `state` is what it has if it turns out to be the first of all, which
+    /// takes a second. Beside `name` the groups `name/bind` and `name/bind/ADDRESS` are used.
+    ///
+    /// # Errors
+    /// The node refuses one of the groups, or no thread can be started.
+    pub fn join(node: &Node, name: &str, state: S, limits: Limits) -> Result<Self, ReplicaError> {
+        let seed = RandomState::new().build_hasher().finish();
+        let origin = Instant::now();
+        let core = Core::new(state, limits, seed, Duration::ZERO);
+        let words = format!("{name}/bind");
+        let inbox = inbox(&words, core.address());
+        let subscription = node.subscribe([name, &words, &inbox])?;
+        let updates = Mutex::new(node.publisher(name)?);
+        let said = node.publisher(&words)?;
+        let inner = Mutex::new(Inner {
+            core,
+            notices: VecDeque::new(),
+            end: None,
+        });
+        let (changed, stop) = (Condvar::new(), AtomicBool::new(false));
+        let shared = Arc::new(Shared {
+            inner,
+            changed,
+            stop,
+            origin,
+        });
+        let carrier = Carrier {
+            shared: Arc::clone(&shared),
+            node: node.clone(),
+            subscription,
+            name: name.to_owned(),
+            words,
+            said,
+            inboxes: BTreeMap::new(),
+            members: None,
+            counted: None,
+        };
+        let thread = thread::Builder::new()
+            .name("qsm-replica".to_owned())
+            .spawn(move || carrier.run());
+        let thread = Some(thread.map_err(|_| ReplicaError::Thread)?);
+        Ok(Self {
+            shared,
+            updates,
+            thread,
+        })
+    }
+
+    /// Publishes an update, to this replica as to all others, which apply it when it comes. Waits while the network is
+    /// slower. An update is at all replicas once [`Node::flush`] has said so; if this replica binds anew before
+    /// ([`Notice::Rebinds`]), it may be lost.
+    ///
+    /// # Errors
+    /// The replica is not live, or the node does not take the message.
+    pub fn update(&self, content: &[u8]) -> Result<(), ReplicaError> {
+        let publisher = self.updates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.shared.lock();
+        let Some(message) = inner.core.publish(content) else {
+            return Err(inner.end.clone().unwrap_or(ReplicaError::NotLive));
+        };
+        // Not held while it waits: the thread that empties the queues needs it.
+        drop(inner);
+        publisher.send_owned(message).map_err(|error| {
+            self.shared.lock().core.lost(self.shared.now());
+            ReplicaError::Send(error)
+        })
+    }
+
+    /// Reads the state. Updates wait meanwhile. Old, or with a hole, unless [`Replica::is_live`].
+    pub fn read<R>(&self, read: impl FnOnce(&S) -> R) -> R {
+        read(self.shared.lock().core.state())
+    }
+
+    /// Whether the state follows every update.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        let inner = self.shared.lock();
+        inner.end.is_none() && inner.core.is_live()
+    }
+
+    /// Number of updates that the state is made of.
+    #[must_use]
+    pub fn updates(&self) -> u64 {
+        self.shared.lock().core.updates()
+    }
+
+    /// Waits until the replica is live.
+    ///
+    /// # Errors
+    /// [`ReplicaError::NotLive`] after this time; or what it ended by.
+    pub fn wait_live(&self, timeout: Duration) -> Result<(), ReplicaError> {
+        let waiting = |inner: &mut Inner<S>| !inner.core.is_live() && inner.end.is_none();
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(self.shared.lock(), timeout, waiting);
+        let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match &inner.end {
+            Some(end) => Err(end.clone()),
+            None if inner.core.is_live() => Ok(()),
+            None => Err(ReplicaError::NotLive),
+        }
+    }
+
+    /// Waits until so many updates are in the state of this replica and it is live.
+    ///
+    /// # Errors
+    /// As [`Replica::wait_live`].
+    pub fn wait_updates(&self, updates: u64, timeout: Duration) -> Result<(), ReplicaError> {
+        let waiting = |inner: &mut Inner<S>| {
+            let there = inner.core.is_live() && inner.core.updates() >= updates;
+            !there && inner.end.is_none()
+        };
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(self.shared.lock(), timeout, waiting);
+        let (inner, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        match &inner.end {
+            Some(end) => Err(end.clone()),
+            None if waited.timed_out() => Err(ReplicaError::NotLive),
+            None => Ok(()),
+        }
+    }
+
+    /// What has happened to this replica since the last call, the newest 256.
+    #[must_use]
+    pub fn notices(&self) -> Vec<Notice> {
+        self.shared.lock().notices.drain(..).collect()
+    }
+}
+
+impl<S> Drop for Replica<S> {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the state machine has been told where it happened.
+            drop(thread.join());
+        }
+    }
+}
+
+fn inbox(words: &str, address: Address) -> String {
+    format!("{words}/{:016x}", address.0)
+}
+
+/// What the thread has.
+struct Carrier<S> {
+    shared: Arc<Shared<S>>,
+    node: Node,
+    subscription: Subscription,
+    name: String,
+    words: String,
+    said: Publisher,
+    /// Publishers to joiners, kept while their transfer goes on.
+    inboxes: BTreeMap<Address, Inbox>,
+    members: Option<u32>,
+    counted: Option<Duration>,
+}
+
+struct Inbox {
+    publisher: Publisher,
+    used: Duration,
+}
+
+/// A joiner that nothing was sent to for so long is done.
+const INBOX_IDLE: Duration = Duration::from_secs(10);
+
+impl<S: StateMachine> Carrier<S> {
+    fn run(mut self) {
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            if let Err(end) = self.turn() {
+                self.shared.lock().end = Some(end);
+                self.shared.changed.notify_all();
+                return;
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Result<(), ReplicaError> {
+        let mut received = self
+            .subscription
+            .recv_timeout(TICK)
+            .map_err(ReplicaError::Recv)?;
+        let mut taken = 0;
+        while let Some(item) = received.take() {
+            self.hear(&item);
+            taken += 1;
+            if taken < RUN {
+                received = self.subscription.try_recv().map_err(ReplicaError::Recv)?;
+            }
+        }
+        self.count()?;
+        let now = self.shared.now();
+        self.shared.lock().core.tick(self.members, now);
+        self.inboxes
+            .retain(|_, inbox| now.saturating_sub(inbox.used) < INBOX_IDLE);
+        self.speak(now)?;
+        self.shared.changed.notify_all();
+        Ok(())
+    }
+
+    fn hear(&self, item: &Received) {
+        let now = self.shared.now();
+        let mut inner = self.shared.lock();
+        match item {
+            Received::Message(message) if message.group() == self.name => {
+                inner.core.update(message.bytes(), now);
+            }
+            Received::Message(message) => inner.core.word(message.bytes(), now),
+            // Nothing is missing there.
+            Received::Back(_) => {}
+            Received::Lost(lost) if *lost.group != *self.name => {}
+            _ => inner.core.lost(now),
+        }
+    }
+
+    /// Asks for the number of members now and then, as long as it matters.
+    fn count(&mut self) -> Result<(), ReplicaError> {
+        let now = self.shared.now();
+        let due = self
+            .counted
+            .is_none_or(|at| now.saturating_sub(at) >= CENSUS);
+        if due && !self.shared.lock().core.is_live() {
+            self.counted = Some(now);
+            self.members = Some(self.said.members()?);
+        }
+        Ok(())
+    }
+
+    fn speak(&mut self, now: Duration) -> Result<(), ReplicaError> {
+        loop {
+            let output = self.shared.lock().core.take();
+            match output {
+                None => return Ok(()),
+                Some(Output::All(word)) => {
+                    self.said.send_owned(word).map_err(ReplicaError::Send)?;
+                }
+                Some(Output::One(to, word)) => self.send(to, word, now)?,
+                Some(Output::Tell(notice)) => self.tell(notice)?,
+            }
+        }
+    }
+
+    fn send(&mut self, to: Address, word: Vec<u8>, now: Duration) -> Result<(), ReplicaError> {
+        if !self.inboxes.contains_key(&to) {
+            let publisher = self.node.publisher(inbox(&self.words, to))?;
+            self.inboxes.insert(
+                to,
+                Inbox {
+                    publisher,
+                    used: now,
+                },
+            );
+        }
+        if let Some(inbox) = self.inboxes.get_mut(&to) {
+            inbox.used = now;
+            // What finds no room is asked for again: updates go before snapshots.
+            if let Err(unsent) = inbox.publisher.try_send_owned(word)
+                && unsent.error != SendError::Full
+            {
+                return Err(ReplicaError::Send(unsent.error));
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&self, notice: Notice) -> Result<(), ReplicaError> {
+        let mut inner = self.shared.lock();
+        if inner.notices.len() == NOTICES {
+            inner.notices.pop_front();
+        }
+        inner.notices.push_back(notice);
+        match notice {
+            Notice::Failed(error) => Err(ReplicaError::Bind(error)),
+            Notice::Live { .. } | Notice::Rebinds(_) => Ok(()),
+        }
+    }
+}
