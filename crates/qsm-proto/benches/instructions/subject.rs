@@ -3,8 +3,10 @@
 use std::error::Error;
 use std::hint::black_box;
 
+use qsm_seal::{Cipher, ClusterKey, Opener, Sealer};
 use qsm_wire::{
-    Body, ChannelId, Chunk, DataHeader, GroupId, Header, Packet, Part, TAG_BYTES, ViewNumber,
+    Body, ChannelId, Chunk, Coverage, DataHeader, GroupId, Header, Packet, Part, TAG_BYTES,
+    ViewNumber,
 };
 
 use crate::lan::Lan;
@@ -13,7 +15,8 @@ use crate::lan::Lan;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
-    /// Where it begins: whatever is executed until these functions return is counted.
+    /// Where it begins: whatever is executed until these functions return is counted, but for those of them that
+    /// another of them calls.
     pub(crate) functions: &'static [&'static str],
     /// Messages of the shorter run and of the longer.
     pub(crate) messages: (u64, u64),
@@ -26,6 +29,10 @@ enum Work {
     Traffic(u64, usize, Unit),
     /// Packets full of messages of that length.
     Decode(usize),
+    /// Data packets of that length, sealed.
+    Seal(usize),
+    /// The same, opened.
+    Open(usize),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -36,9 +43,13 @@ enum Unit {
 }
 
 const SEND: &[&str] = &["step_publish", "step_transmit"];
+/// The cipher itself is left out: which instructions its library takes depends on the processor (AES-NI, VAES, none),
+/// and callgrind knows not all of them.
+const SEAL: &[&str] = &["step_seal", "EVP_AEAD_CTX_seal_scatter"];
+const OPEN: &[&str] = &["step_open", "EVP_AEAD_CTX_open_gather"];
 const MESSAGES: (u64, u64) = (5_000, 15_000);
 
-pub(crate) const SUBJECTS: [Subject; 7] = [
+pub(crate) const SUBJECTS: [Subject; 13] = [
     Subject {
         name: "send a message of 100 bytes",
         functions: SEND,
@@ -81,6 +92,42 @@ pub(crate) const SUBJECTS: [Subject; 7] = [
         messages: MESSAGES,
         work: Work::Decode(1000),
     },
+    Subject {
+        name: "seal a packet of 100 bytes, but for the cipher",
+        functions: SEAL,
+        messages: MESSAGES,
+        work: Work::Seal(100),
+    },
+    Subject {
+        name: "seal a packet of 1400 bytes, but for the cipher",
+        functions: SEAL,
+        messages: MESSAGES,
+        work: Work::Seal(1400),
+    },
+    Subject {
+        name: "seal a packet of 8192 bytes, but for the cipher",
+        functions: SEAL,
+        messages: MESSAGES,
+        work: Work::Seal(8192),
+    },
+    Subject {
+        name: "open a packet of 100 bytes, but for the cipher",
+        functions: OPEN,
+        messages: MESSAGES,
+        work: Work::Open(100),
+    },
+    Subject {
+        name: "open a packet of 1400 bytes, but for the cipher",
+        functions: OPEN,
+        messages: MESSAGES,
+        work: Work::Open(1400),
+    },
+    Subject {
+        name: "open a packet of 8192 bytes, but for the cipher",
+        functions: OPEN,
+        messages: MESSAGES,
+        work: Work::Open(8192),
+    },
 ];
 
 /// Goes the way of this subject with so many messages, and says how many units that were.
@@ -89,6 +136,8 @@ pub(crate) fn run(name: &str, messages: u64) -> Result<(), Box<dyn Error>> {
     let units = match subject.ok_or("no such subject")?.work {
         Work::Traffic(members, length, unit) => traffic(members, messages, length, unit),
         Work::Decode(length) => decode(messages, length),
+        Work::Seal(length) => seal(messages, length)?,
+        Work::Open(length) => open(messages, length)?,
     };
     println!("{units}");
     Ok(())
@@ -113,16 +162,64 @@ fn decode(packets: u64, length: usize) -> u64 {
     packets
 }
 
-/// A packet of 1472 bytes, full of whole messages of this length.
-fn packet(length: usize) -> Vec<u8> {
-    let head = DataHeader {
+fn seal(packets: u64, length: usize) -> Result<u64, Box<dyn Error>> {
+    let mut sealer = Sealer::new(&ClusterKey::from_secret(Cipher::default(), [7; 32]));
+    let (packet, mut sealed) = (data_packet(length), Vec::with_capacity(2 * length));
+    for _ in 0..packets {
+        sealed.clear();
+        step_seal(&mut sealer, &packet, &mut sealed)?;
+    }
+    Ok(packets)
+}
+
+fn open(packets: u64, length: usize) -> Result<u64, Box<dyn Error>> {
+    let key = ClusterKey::from_secret(Cipher::default(), [7; 32]);
+    let (mut opener, mut sealed) = (Opener::new(&key), Vec::new());
+    Sealer::new(&key).seal(&data_packet(length), &mut sealed)?;
+    let mut received = sealed.clone();
+    for _ in 0..packets {
+        received.copy_from_slice(&sealed);
+        step_open(&mut opener, &mut received)?;
+    }
+    Ok(packets)
+}
+
+#[inline(never)]
+fn step_seal(
+    sealer: &mut Sealer,
+    packet: &[u8],
+    sealed: &mut Vec<u8>,
+) -> Result<(), qsm_seal::SealError> {
+    sealer.seal(black_box(packet), black_box(sealed))
+}
+
+#[inline(never)]
+fn step_open(opener: &mut Opener, packet: &mut [u8]) -> Result<usize, qsm_seal::OpenError> {
+    opener.open(black_box(packet))
+}
+
+/// A data packet of this length, whatever is in it.
+fn data_packet(length: usize) -> Vec<u8> {
+    let mut packet = Vec::new();
+    head().encode(&Header::default(), &mut packet);
+    packet.resize(length, 7);
+    qsm_wire::seal(&mut packet, Coverage::Head);
+    packet
+}
+
+fn head() -> DataHeader {
+    DataHeader {
         channel: ChannelId(1),
         view: ViewNumber(1),
         sequence: 7,
         view_age: 6,
-    };
+    }
+}
+
+/// A packet of 1472 bytes, full of whole messages of this length.
+fn packet(length: usize) -> Vec<u8> {
     let mut packet = Vec::new();
-    head.encode(&Header::default(), &mut packet);
+    head().encode(&Header::default(), &mut packet);
     let content = vec![7; length];
     for message in 0.. {
         let chunk = Chunk {
