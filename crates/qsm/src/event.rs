@@ -200,7 +200,7 @@ pub enum StrangerCause {
     OtherKey,
     /// It bears this node's key, and was not made with it, or has changed on its way.
     Forged,
-    /// Its sender says that it is a membership service of the cluster, and does not prove it.
+    /// Its sender says that it is a membership service of the cluster, and does not prove it, or was revoked.
     Impostor,
 }
 
@@ -227,7 +227,7 @@ impl fmt::Display for Stranger {
             StrangerCause::Impostor => write!(
                 f,
                 "{from} says that it is a membership service of this cluster and cannot prove it: this node does not \
-                 speak to it; is its token of the same root, and valid?"
+                 speak to it; is its token of the same root, valid, and not revoked?"
             ),
             StrangerCause::Forged => write!(
                 f,

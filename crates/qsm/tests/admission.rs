@@ -14,7 +14,9 @@ use qsm::{
     Builder, CloseReason, Embedded, Event, Identity, NetworkOptions, Node, Observer, Publisher,
     RequestError, Service, ServiceEvent, StrangerCause, Subscription,
 };
-use qsm_identity::{Claims, ClusterRoot, NodeKey, RevokedParts, Role, Roles, Serial, Token};
+use qsm_identity::{
+    Claims, ClusterRoot, NodeKey, NodePublic, RevokedParts, Role, Roles, Serial, Token,
+};
 use qsm_net::{PortConfig, Ports};
 use qsm_wire::{Coverage, Kind, VERSION, seal, sealed_by};
 
@@ -70,13 +72,17 @@ impl Plant {
         self.site.network().identity(identity)
     }
 
-    /// A service at this port, or any.
-    fn service(&self, port: u16) -> Service {
-        let identity = self.identity(|claims| {
+    fn service_identity(&self) -> Identity {
+        self.identity(|claims| {
             claims.roles = Roles::NONE.with(Role::Service);
             claims.publish.clear();
             claims.subscribe.clear();
-        });
+        })
+    }
+
+    /// A service at this port, or any.
+    fn service(&self, port: u16) -> Service {
+        let identity = self.service_identity();
         let network = self.network(identity).unicast_port(port);
         let service = self.site.service().network(network);
         service.revocations(self.list.path()).start().unwrap()
@@ -114,11 +120,15 @@ impl Plant {
 
     /// Writes a list of revocations, as `qsm token revoke` does.
     fn revoke(&self, number: u64, serials: Vec<Serial>) {
+        self.write_list(number, serials, Vec::new());
+    }
+
+    fn write_list(&self, number: u64, serials: Vec<Serial>, keys: Vec<NodePublic>) {
         let list = self.root.revoke(RevokedParts {
             cluster: self.site.cluster().to_owned(),
             number,
             serials,
-            keys: Vec::new(),
+            keys,
         });
         let next = self.list.path().with_extension("next");
         fs::write(&next, list.unwrap().to_string()).unwrap();
@@ -573,6 +583,56 @@ fn nodes_go_on_when_a_service_begins_anew_and_others_come_in() {
     nodes[0].flush(PATIENCE).unwrap();
     nodes.iter().for_each(assert_clean);
     assert_eq!(service.snapshot().unwrap().nodes.len(), 3);
+}
+
+// Rule R-SEC-12.
+#[test]
+fn a_revoked_service_has_no_nodes_and_no_say_over_other_services() {
+    let plant = Plant::new();
+    let service = plant.service(0);
+    let Talk {
+        nodes,
+        subscriptions,
+        publisher,
+    } = plant.talk::<2>();
+    let stolen = plant.service_identity();
+    plant.write_list(2, Vec::new(), vec![stolen.public()]);
+    // The first list, and this one, to both.
+    while service.snapshot().unwrap().admission.list_parts < 4 {
+        service.next_event_timeout(Duration::from_millis(10)).ok();
+    }
+    for node in &nodes {
+        // Behind the list on its way.
+        assert_eq!(node.list_nodes().unwrap().len(), 2);
+    }
+    drop(service);
+    let events = nodes.each_ref().map(Node::events);
+    let network = plant.network(stolen);
+    let bad = plant.site.service().network(network).start().unwrap();
+    for events in &events {
+        wait_for(
+            events,
+            |event| matches!(event, Event::Stranger(it) if it.cause == StrangerCause::Impostor),
+        );
+    }
+    assert_eq!(bad.snapshot().unwrap().admission.admitted, 0);
+    // Both run, and nodes take the one that is left.
+    let service = plant.service(0);
+    loop {
+        let event = service.next_event_timeout(PATIENCE).unwrap().unwrap();
+        if let ServiceEvent::Opened { resumed, .. } = event {
+            assert_eq!(resumed, 2);
+            break;
+        }
+    }
+    for number in 1..=100 {
+        publisher.send(&pattern(number, 100)).unwrap();
+    }
+    for subscription in &subscriptions {
+        expect_numbers(subscription, 1..=100, |number| pattern(number, 100));
+    }
+    assert_eq!(service.snapshot().unwrap().nodes.len(), 2);
+    assert_eq!(bad.snapshot().unwrap().admission.admitted, 0);
 }
 
 /// Somebody on the network without a token: hears all multicast of the cluster, and sends to whom it likes.

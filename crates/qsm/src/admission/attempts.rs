@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use qsm_handshake::{Client, Failure, Identity as Signer, Now, Secrets};
+use qsm_handshake::{Client, Failure, Identity as Signer, Now, Session as Met};
+use qsm_identity::{RevocationError, Revocations};
 use qsm_net::OwnDatagram;
 use qsm_wire::{AdmissionStage, Header};
 
-use super::identity::{ServiceJudge, unix_now};
+use super::identity::unix_now;
+use super::judge::{ServiceJudge, Serving};
 use super::packet::admission;
 
 /// Handshakes at a time. Who claims to be a service costs one; those that nobody has answered make room.
@@ -48,7 +51,7 @@ struct Rest {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) address: SocketAddr,
-    pub(super) result: Result<Secrets, Failure>,
+    pub(super) result: Result<Met<Serving>, Failure>,
 }
 
 impl Attempts {
@@ -60,6 +63,16 @@ impl Attempts {
             open: VecDeque::new(),
             rests: BTreeMap::new(),
         }
+    }
+
+    /// Takes a list of revocations. Returns whether it is a newer one.
+    pub(super) fn learn(&mut self, list: Arc<Revocations>) -> Result<bool, RevocationError> {
+        self.judge.learn(list)
+    }
+
+    /// Checks that a service was not revoked.
+    pub(super) fn trusts(&self, serving: &Serving) -> bool {
+        self.judge.check(serving).is_ok()
     }
 
     /// Begins one with the service at this address, if none is under way there and it does not rest.
@@ -132,7 +145,11 @@ impl Attempts {
             ..
         } = self.open.remove(at)?;
         let result = match (client.take_session(), client.outcome().cloned()) {
-            (Some(session), _) => Ok(session.secrets),
+            (Some(met), _) => {
+                // A list may have come meanwhile.
+                let checked = self.judge.check(&met.grant).map_err(Failure::Untrusted);
+                checked.map(|()| met)
+            }
             (None, Some(Err(failure))) => Err(failure),
             _ => return None,
         };

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use qsm_gms::Rights;
 use qsm_handshake::{Admission, Refused};
 use qsm_identity::{
-    Admission as _, Entrant, Grant, NodePublic, Refused as NotAdmitted, Revocations, Roster, utc,
+    Admission as _, Entrant, Grant, NodePublic, Refused as NotAdmitted, RevocationError,
+    Revocations, Roster, Update, utc,
 };
 use qsm_wire::NodeId;
 use qsm_wire::membership::Role;
@@ -102,10 +103,10 @@ impl Doorman {
         self.0.borrow_mut().replaced.pop()
     }
 
-    /// Takes a list of revocations.
-    pub(super) fn update(&self, list: Revocations) -> Result<(), String> {
-        let updated = self.0.borrow_mut().roster.update(list);
-        updated.map(|_| ()).map_err(|error| error.to_string())
+    /// Takes a list of revocations. Returns whether it is a newer one.
+    pub(super) fn update(&self, list: Revocations) -> Result<bool, RevocationError> {
+        let updated = self.0.borrow_mut().roster.update(list)?;
+        Ok(updated == Update::Taken)
     }
 
     /// Those who are in and may not stay.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use qsm_handshake::{Failure, Identity as Signer, IdentityError as SignerError};
+use qsm_identity::Revocations;
 use qsm_net::{Guard, Opened, OwnDatagram, Refusal};
 use qsm_seal::{Epoch, EpochOrder, Epochs, KeyId, OpenError, Sealer};
 use qsm_wire::{
@@ -16,7 +17,9 @@ use zeroize::Zeroizing;
 
 use super::attempts::{Attempts, Ended};
 use super::claim::Claim;
-use super::identity::{Identity, ServiceJudge};
+use super::identity::Identity;
+use super::judge::{ServiceJudge, Serving};
+use super::lists::ListParts;
 use super::orders::Over;
 use super::packet::{SEEK_GROWTH, Way, place, read, refusal, seek};
 use super::session::Session;
@@ -68,6 +71,10 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 struct ServiceSession {
     session: Session,
+    /// What the service has proven to be.
+    serving: Serving,
+    /// The list of revocations that it tells.
+    list: ListParts,
     /// The service, once it was heard in the session.
     service: Option<Origin>,
     /// Number of the newest epoch before the first one of this service: those count from there.
@@ -82,10 +89,7 @@ impl Entry {
         news: Arc<SegQueue<EntryNews>>,
     ) -> Result<Self, SignerError> {
         let now = Instant::now();
-        let judge = ServiceJudge {
-            root: identity.root(),
-            cluster: entrant.cluster.clone(),
-        };
+        let judge = ServiceJudge::new(identity, &entrant.cluster);
         let signer = Signer::from_seed(identity.key().seed())?;
         let cluster = cluster_number(&entrant.cluster);
         let header = Header {
@@ -144,14 +148,16 @@ impl Entry {
         self.attempts.speak(&self.header, &mut self.own);
         while let Some(Ended { address, result }) = self.attempts.poll_ended(now) {
             match result {
-                Ok(secrets) => {
-                    let (says, hears) = (&secrets.to_server, &secrets.to_client);
+                Ok(met) => {
+                    let (says, hears) = (&met.secrets.to_server, &met.secrets.to_client);
                     self.sessions.retain(|one| one.session.address != address);
                     if self.sessions.len() >= SESSIONS_MAX {
                         self.sessions.remove(0);
                     }
                     self.sessions.push(ServiceSession {
                         session: Session::new(now, address, says, hears),
+                        serving: met.grant,
+                        list: ListParts::default(),
                         service: None,
                         base: None,
                     });
@@ -256,6 +262,24 @@ impl Entry {
             if let Over::Expelled(reason) = over {
                 self.tell(EntryNews::Refused { reason });
             }
+        } else if let Some(list) = self.sessions[at].list.take(word) {
+            self.learn(list);
+        }
+    }
+
+    /// Takes a list of revocations of a service. One that is no newer, or not the root's, changes nothing. A service that
+    /// is in it is none any more.
+    fn learn(&mut self, list: Revocations) {
+        if !self.attempts.learn(Arc::new(list)).unwrap_or(false) {
+            return;
+        }
+        let attempts = &self.attempts;
+        let revoked = self
+            .sessions
+            .extract_if(.., |one| !attempts.trusts(&one.serving));
+        let revoked: Vec<SocketAddr> = revoked.map(|one| one.session.address).collect();
+        for address in revoked {
+            self.tell(EntryNews::Untrusted { address });
         }
     }
 
@@ -394,7 +418,9 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
-    use qsm_identity::{Claims, ClusterRoot, NodeKey, Role, Roles, Serial};
+    use qsm_identity::{
+        Claims, ClusterRoot, NodeKey, NodePublic, RevokedParts, Role, Roles, Serial,
+    };
     use qsm_wire::{
         Beacon, ChannelId, Coverage, DataHeader, Frame, FrameHead, HOP_AT, Incarnation, ViewNumber,
         seal,
@@ -493,6 +519,8 @@ mod tests {
     struct Room {
         gate: Gate,
         link: Arc<GateLink>,
+        /// Key of the service.
+        service: NodePublic,
         entries: Vec<(NodeId, Entry)>,
         now: Instant,
         /// Nodes that were given something, but for what is the guards' own.
@@ -520,6 +548,7 @@ mod tests {
             Self {
                 gate,
                 link,
+                service: service.public(),
                 entries,
                 now: Instant::now(),
                 given: Vec::new(),
@@ -670,6 +699,46 @@ mod tests {
         assert!(room.gate.open(from, &mut sealed).is_ok());
         assert_eq!(room.gate.open(from, &mut again), Err(Refusal::Replayed));
     }
+
+    // Rule R-SEC-12.
+    #[test]
+    fn nodes_hear_of_revocations_from_their_service_and_leave_one_that_is_among_them() {
+        let root = ClusterRoot::generate().unwrap();
+        let mut room = Room::new(&root, &[ONE, TWO]);
+        room.settle();
+        let revoke = |number, keys| RevokedParts {
+            cluster: CLUSTER.to_owned(),
+            number,
+            serials: (1..=500).map(Serial).collect(),
+            keys,
+        };
+        let mut tell = |room: &mut Room, parts| {
+            let list = root.revoke(parts).unwrap();
+            room.link.orders.push(GateOrder::Revoke(list));
+            room.gate.tick(room.now);
+            room.carry();
+        };
+        tell(&mut room, revoke(1, Vec::new()));
+        let trusted = |room: &Room| -> Vec<usize> {
+            let entries = room.entries.iter();
+            entries.map(|(_, entry)| entry.sessions.len()).collect()
+        };
+        assert_eq!(trusted(&room), [1, 1]);
+        // Its own, in the second of several parts.
+        let key = room.service;
+        tell(&mut room, revoke(2, vec![key]));
+        assert_eq!(trusted(&room), [0, 0]);
+        // Nobody shakes hands with it again.
+        room.announce();
+        room.carry();
+        assert_eq!(trusted(&room), [0, 0]);
+        for (_, entry) in &room.entries {
+            let news = std::iter::from_fn(|| entry.news.pop());
+            let untrusted = news.filter(|news| matches!(news, EntryNews::Untrusted { .. }));
+            assert_eq!(untrusted.count(), 2);
+        }
+    }
+
     /// The packet with each byte changed, cut at each length, and with more behind it.
     fn changed(packet: &[u8]) -> Vec<Vec<u8>> {
         let mut all = Vec::new();

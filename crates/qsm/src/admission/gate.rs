@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crossbeam_queue::SegQueue;
 use qsm_gms::Rights;
 use qsm_handshake::{Broken, Event, Identity as Signer, Now, Secrets, Server};
-use qsm_identity::Revocations;
+use qsm_identity::{RevocationError, Revocations};
 use qsm_net::{Guard, Opened, OwnDatagram, Refusal};
 use qsm_seal::{
     Cipher, Epoch, EpochIssuer, EpochOrder, EpochReceipt, KeyId, Leaving, Sealer, Told,
@@ -19,6 +19,7 @@ use qsm_wire::{
 
 use super::doorman::{Doorman, Guest};
 use super::identity::{Identity, unix_now};
+use super::lists::ListWords;
 use super::orders::Over;
 use super::packet::{HERE_GROWTH, Way, admission, here, place, read};
 use super::peers::{Peer, Peers};
@@ -120,6 +121,8 @@ pub(crate) struct Gate {
     issuer: EpochIssuer,
     peers: Peers,
     rivals: Rivals,
+    /// The newest list of revocations.
+    list: Option<Arc<Revocations>>,
     /// Members that wait for the first epoch.
     waiting: Vec<NodeId>,
     /// When there is one.
@@ -158,6 +161,7 @@ impl Gate {
             rivals: Rivals::new(now, signer, identity, cluster),
             issuer: issuer.map_err(|error| failed(error.to_string()))?,
             peers: Peers::default(),
+            list: None,
             waiting: Vec::new(),
             gathers: Gathers::Until(now + GATHER),
             talking: BTreeSet::new(),
@@ -277,6 +281,7 @@ impl Gate {
             guest,
             session: Session::new(now, from, &secrets.to_client, &secrets.to_server),
             keyed: false,
+            list: ListWords::default(),
             leaves_at: None,
         });
         let Some(key) = added else { return };
@@ -383,6 +388,9 @@ impl Gate {
         }
         if matches!(order, EpochOrder::Activate { .. }) && !peer.keyed {
             peer.keyed = true;
+            if let Some(list) = &self.list {
+                peer.list.begin(Arc::clone(list));
+            }
             self.greet(key);
         }
         Some(key)
@@ -393,6 +401,7 @@ impl Gate {
         let Some(header) = self.header else { return };
         for key in keys {
             if let Some(peer) = self.peers.get_mut(*key) {
+                self.stats.list_parts += u64::from(peer.go_on_with_list());
                 peer.session.speak(now, &header, &mut self.own);
             }
         }
@@ -528,12 +537,33 @@ impl Gate {
                 }
             },
             GateOrder::Revoke(list) => {
-                if let Err(reason) = self.server.admission().update(list) {
+                if let Err(error) = self.revoke(now, list) {
+                    let reason = error.to_string();
                     self.tell(GateNews::ListRefused { reason });
                 }
                 self.look_at = now;
             }
         }
+    }
+
+    /// Takes a list of revocations, and tells members of it: they judge services by it (R-SEC-12).
+    fn revoke(&mut self, now: Instant, list: Revocations) -> Result<(), RevocationError> {
+        if !self.server.admission().update(list.clone())? {
+            return Ok(());
+        }
+        let list = Arc::new(list);
+        self.rivals.learn(Arc::clone(&list))?;
+        let members = self.peers.keys_where(|peer| peer.keyed);
+        for key in &members {
+            if let Some(peer) = self.peers.get_mut(*key) {
+                peer.list.begin(Arc::clone(&list));
+            }
+        }
+        self.list = Some(list);
+        let members = BTreeSet::from_iter(members);
+        self.speak(now, &members);
+        self.talking.extend(members);
+        Ok(())
     }
 }
 

@@ -6,7 +6,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use qsm_handshake::{Admission, Refused};
 use qsm_identity::{Grant, NodeKey, NodePublic, Role, RootKey, Token, TokenError};
 
 use crate::key::{KeyFileError, read_secret};
@@ -130,7 +129,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-fn is_service(grant: &Grant) -> Result<(), IdentityError> {
+pub(super) fn is_service(grant: &Grant) -> Result<(), IdentityError> {
     if !grant.roles().has(Role::Service) {
         return Err(IdentityError::new(
             "the token is not one of a membership service".to_owned(),
@@ -144,28 +143,6 @@ fn is_service(grant: &Grant) -> Result<(), IdentityError> {
                 .to_owned(),
             "have another made by `qsm token new --role service --node KEY`",
         )),
-    }
-}
-
-/// Judges services by their tokens.
-#[derive(Debug, Clone)]
-pub(super) struct ServiceJudge {
-    pub(super) root: RootKey,
-    pub(super) cluster: String,
-}
-
-impl Admission for ServiceJudge {
-    type Grant = ();
-
-    fn admit(&self, key: &[u8; 32], credential: &[u8], now: u64) -> Result<(), Refused> {
-        let refused = |error: &dyn fmt::Display| Refused::new(error.to_string());
-        let token = Token::decode(credential).map_err(|error| refused(&error))?;
-        let grant = token.verify(&self.root, now, &self.cluster);
-        let grant = grant.map_err(|error| refused(&error))?;
-        if grant.node_key() != Some(NodePublic::from_bytes(*key)) {
-            return Err(Refused::new("its token is not bound to its key"));
-        }
-        is_service(&grant).map_err(|error| refused(&error.cause))
     }
 }
 
@@ -274,24 +251,5 @@ mod tests {
         let error = other.check("plant", Bearer::Node("press-7/a")).unwrap_err();
         assert!(error.cause().contains("another node's key"), "{error}");
         assert!(!error.remedy().is_empty());
-    }
-
-    // Rule R-SEC-7.
-    #[test]
-    fn services_are_known_by_tokens_bound_to_their_keys() {
-        let root = ClusterRoot::generate().unwrap();
-        let judge = ServiceJudge {
-            root: root.public(),
-            cluster: "plant".to_owned(),
-        };
-        let admit = |identity: &Identity| {
-            let key = *identity.public().as_bytes();
-            judge.admit(&key, identity.token().as_bytes(), unix_now())
-        };
-        assert_eq!(admit(&identity(&root, Role::Service, true)), Ok(()));
-        assert!(admit(&identity(&root, Role::Service, false)).is_err());
-        assert!(admit(&identity(&root, Role::Admin, true)).is_err());
-        let foreign = ClusterRoot::generate().unwrap();
-        assert!(admit(&identity(&foreign, Role::Service, true)).is_err());
     }
 }

@@ -19,6 +19,8 @@ mod doorman;
 mod entry;
 mod gate;
 mod identity;
+mod judge;
+mod lists;
 mod orders;
 mod packet;
 mod peers;

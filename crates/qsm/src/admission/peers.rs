@@ -8,6 +8,7 @@ use qsm_seal::KeyId;
 use qsm_wire::NodeId;
 
 use super::doorman::Guest;
+use super::lists::ListWords;
 use super::session::Session;
 
 /// Most sessions; who comes beyond them is not answered.
@@ -20,6 +21,8 @@ pub(super) struct Peer {
     pub(super) session: Session,
     /// An epoch is active whose key it was ordered.
     pub(super) keyed: bool,
+    /// The list of revocations that it is being told.
+    pub(super) list: ListWords,
     /// When it goes: it has left, and what it still says is answered until then.
     pub(super) leaves_at: Option<Instant>,
 }
@@ -28,6 +31,15 @@ impl Peer {
     /// True if the service hears what it says: it can read what that brings it.
     pub(super) fn may_speak(&self) -> bool {
         self.keyed || self.guest.resumes || self.guest.observes
+    }
+
+    /// Queues the next part of a list when nothing else waits for a receipt. Returns whether there was one.
+    pub(super) fn go_on_with_list(&mut self) -> bool {
+        if !self.session.words.is_idle() {
+            return false;
+        }
+        let part = self.list.next();
+        part.is_some_and(|part| self.session.words.say(part))
     }
 }
 

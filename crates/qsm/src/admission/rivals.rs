@@ -3,16 +3,19 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use qsm_handshake::Identity as Signer;
+use qsm_identity::{RevocationError, Revocations};
 use qsm_net::{Opened, OwnDatagram, Refusal};
 use qsm_seal::KeyId;
 use qsm_wire::{Header, Kind, NodeId};
 
 use super::attempts::{Attempts, Ended};
 use super::claim::Claim;
-use super::identity::{Identity, ServiceJudge};
+use super::identity::Identity;
+use super::judge::{ServiceJudge, Serving};
 use super::session::Session;
 
 /// Services that are known at a time.
@@ -27,29 +30,33 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Rivals {
     token: Vec<u8>,
     attempts: Attempts,
-    sessions: VecDeque<Session>,
+    known: VecDeque<Rival>,
     rests_until: Instant,
+}
+
+#[derive(Debug)]
+struct Rival {
+    serving: Serving,
+    session: Session,
 }
 
 impl Rivals {
     /// As a service with this identity sees them.
     pub(super) fn new(now: Instant, signer: Signer, identity: &Identity, cluster: &str) -> Self {
-        let judge = ServiceJudge {
-            root: identity.root(),
-            cluster: cluster.to_owned(),
-        };
+        let judge = ServiceJudge::new(identity, cluster);
         Self {
             token: identity.token().as_bytes().to_vec(),
             attempts: Attempts::new(now, signer, judge),
-            sessions: VecDeque::new(),
+            known: VecDeque::new(),
             rests_until: now,
         }
     }
 
     /// Somebody says that one is at this address. `node` is the own number.
     pub(super) fn hear_of(&mut self, now: Instant, node: NodeId, address: SocketAddr) {
-        let known = |one: &Session| one.address == address && now < one.heard_at + AGAIN;
-        if now < self.rests_until || self.sessions.iter().any(known) {
+        let fresh =
+            |one: &Rival| one.session.address == address && now < one.session.heard_at + AGAIN;
+        if now < self.rests_until || self.known.iter().any(fresh) {
             return;
         }
         self.rests_until = now + PAUSE;
@@ -61,6 +68,13 @@ impl Rivals {
             resumes: false,
         };
         self.attempts.begin(now, address, &claim.encode());
+    }
+
+    /// Takes a list of revocations, which the doorman has taken: what a revoked service says is not heard any more.
+    pub(super) fn learn(&mut self, list: Arc<Revocations>) -> Result<(), RevocationError> {
+        self.attempts.learn(list)?;
+        self.known.retain(|one| self.attempts.trusts(&one.serving));
+        Ok(())
     }
 
     /// Takes a frame of a handshake.
@@ -79,14 +93,16 @@ impl Rivals {
         let mut met = 0;
         while let Some(Ended { address, result }) = self.attempts.poll_ended(now) {
             // Nobody is told of who only says to be a service: nodes are, who look for one.
-            let Ok(secrets) = result else { continue };
-            self.sessions.retain(|one| one.address != address);
-            if self.sessions.len() >= RIVALS_MAX {
-                self.sessions.pop_front();
+            let Ok(shaken) = result else { continue };
+            self.known.retain(|one| one.session.address != address);
+            if self.known.len() >= RIVALS_MAX {
+                self.known.pop_front();
             }
-            let (says, hears) = (&secrets.to_server, &secrets.to_client);
-            self.sessions
-                .push_back(Session::new(now, address, says, hears));
+            let (says, hears) = (&shaken.secrets.to_server, &shaken.secrets.to_client);
+            self.known.push_back(Rival {
+                serving: shaken.grant,
+                session: Session::new(now, address, says, hears),
+            });
             met += 1;
         }
         met
@@ -99,7 +115,8 @@ impl Rivals {
         key: KeyId,
         datagram: &mut [u8],
     ) -> Option<Result<Opened, Refusal>> {
-        let one = self.sessions.iter_mut().find(|one| one.key() == key)?;
+        let mut known = self.known.iter_mut().map(|one| &mut one.session);
+        let one = known.find(|one| one.key() == key)?;
         if Kind::peek(datagram) != Some(Kind::Beacon) {
             return Some(Err(Refusal::Forged));
         }

@@ -26,6 +26,8 @@ qsm_metrics::metrics! {
         unanswered: counter(questions),
         /// News of strangers that were refused, or of lists, that were dropped: more than 4,096 waited to be read.
         news_dropped: counter(news),
+        /// Parts of lists of revocations that members were told, of 1,024 bytes at most.
+        list_parts: counter(parts),
         /// Other services of the cluster with whom this one has shaken hands.
         rivals: counter(handshakes),
     }

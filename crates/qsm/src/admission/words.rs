@@ -43,6 +43,11 @@ impl Words {
         true
     }
 
+    /// True if none waits for a receipt.
+    pub(super) fn is_idle(&self) -> bool {
+        self.said.is_empty()
+    }
+
     /// Takes what the other end has sent: the word that is next, if it is that.
     pub(super) fn take<'a>(&mut self, content: &'a [u8]) -> Option<&'a [u8]> {
         let (number, rest) = content.split_first_chunk::<4>()?;

@@ -1,0 +1,172 @@
+//! Services are judged by their tokens, and by the newest list of revocations that is known (R-SEC-7, R-SEC-12).
+
+use std::fmt;
+use std::sync::Arc;
+
+use qsm_handshake::{Admission, Refused};
+use qsm_identity::{
+    NodePublic, Refused as NotAdmitted, RevocationError, Revocations, RootKey, Serial, Token,
+};
+
+use super::identity::{Identity, is_service};
+
+/// Judge of services, as one with this identity sees them.
+#[derive(Debug, Clone)]
+pub(super) struct ServiceJudge {
+    root: RootKey,
+    cluster: String,
+    list: Option<Arc<Revocations>>,
+}
+
+/// A service that has shown its token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Serving {
+    key: NodePublic,
+    serial: Serial,
+}
+
+impl ServiceJudge {
+    /// Of services of this cluster. No list of revocations is known.
+    pub(super) fn new(identity: &Identity, cluster: &str) -> Self {
+        Self {
+            root: identity.root(),
+            cluster: cluster.to_owned(),
+            list: None,
+        }
+    }
+
+    /// Takes a list of revocations in the place of an older one. Returns whether it is a newer one.
+    pub(super) fn learn(&mut self, list: Arc<Revocations>) -> Result<bool, RevocationError> {
+        list.verify(&self.root, &self.cluster)?;
+        if let Some(former) = &self.list {
+            list.check_after(former)?;
+            if list.parts().number == former.parts().number {
+                return Ok(false);
+            }
+        }
+        self.list = Some(list);
+        Ok(true)
+    }
+
+    /// Checks that neither the token nor the key of a service was revoked.
+    pub(super) fn check(&self, serving: &Serving) -> Result<(), Refused> {
+        let Some(list) = &self.list else {
+            return Ok(());
+        };
+        let revoked = if list.has_key(&serving.key) {
+            NotAdmitted::KeyRevoked
+        } else if list.has_serial(serving.serial) {
+            NotAdmitted::Revoked(serving.serial)
+        } else {
+            return Ok(());
+        };
+        Err(Refused::new(revoked.to_string()))
+    }
+}
+
+impl Admission for ServiceJudge {
+    type Grant = Serving;
+
+    fn admit(&self, key: &[u8; 32], credential: &[u8], now: u64) -> Result<Serving, Refused> {
+        let refused = |error: &dyn fmt::Display| Refused::new(error.to_string());
+        let token = Token::decode(credential).map_err(|error| refused(&error))?;
+        let grant = token.verify(&self.root, now, &self.cluster);
+        let grant = grant.map_err(|error| refused(&error))?;
+        let key = NodePublic::from_bytes(*key);
+        if grant.node_key() != Some(key) {
+            return Err(Refused::new("its token is not bound to its key"));
+        }
+        is_service(&grant).map_err(|error| Refused::new(error.cause()))?;
+        let serial = grant.serial();
+        let serving = Serving { key, serial };
+        self.check(&serving)?;
+        Ok(serving)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qsm_identity::{Claims, ClusterRoot, NodeKey, RevokedParts, Role, Roles};
+
+    use super::super::identity::unix_now;
+    use super::*;
+
+    const CLUSTER: &str = "plant";
+
+    fn identity(root: &ClusterRoot, role: Role, bound: bool) -> Identity {
+        let key = NodeKey::generate().unwrap();
+        let now = unix_now();
+        let claims = Claims {
+            cluster: CLUSTER.to_owned(),
+            serial: Serial::random().unwrap(),
+            name: "**".parse().unwrap(),
+            node_key: bound.then(|| key.public()),
+            roles: Roles::NONE.with(role),
+            not_before: now,
+            expires: now + 60,
+            publish: Vec::new(),
+            subscribe: Vec::new(),
+        };
+        let token = root.issue(claims).unwrap();
+        Identity::new(key, token, root.public())
+    }
+
+    fn admit(judge: &ServiceJudge, identity: &Identity) -> Result<Serving, Refused> {
+        let key = *identity.public().as_bytes();
+        judge.admit(&key, identity.token().as_bytes(), unix_now())
+    }
+
+    fn list(root: &ClusterRoot, number: u64, of: &[&Identity]) -> Arc<Revocations> {
+        let list = root.revoke(RevokedParts {
+            cluster: CLUSTER.to_owned(),
+            number,
+            serials: Vec::new(),
+            keys: of.iter().map(|one| one.public()).collect(),
+        });
+        Arc::new(list.unwrap())
+    }
+
+    // Rule R-SEC-7.
+    #[test]
+    fn services_are_known_by_tokens_bound_to_their_keys() {
+        let root = ClusterRoot::generate().unwrap();
+        let service = identity(&root, Role::Service, true);
+        let judge = ServiceJudge::new(&service, CLUSTER);
+        assert!(admit(&judge, &service).is_ok());
+        assert!(admit(&judge, &identity(&root, Role::Service, false)).is_err());
+        assert!(admit(&judge, &identity(&root, Role::Admin, true)).is_err());
+        let foreign = ClusterRoot::generate().unwrap();
+        assert!(admit(&judge, &identity(&foreign, Role::Service, true)).is_err());
+    }
+
+    // Rule R-SEC-12.
+    #[test]
+    fn a_revoked_service_is_refused_by_the_newest_list_of_the_root() {
+        let root = ClusterRoot::generate().unwrap();
+        let [good, bad] = [(); 2].map(|()| identity(&root, Role::Service, true));
+        let mut judge = ServiceJudge::new(&good, CLUSTER);
+        let met = admit(&judge, &bad).unwrap();
+        assert_eq!(judge.learn(list(&root, 2, &[&bad])), Ok(true));
+        for refused in [judge.check(&met), admit(&judge, &bad).map(|_| ())] {
+            let reason = refused.unwrap_err().reason;
+            assert!(reason.contains("revoked"), "{reason}");
+        }
+        assert!(admit(&judge, &good).is_ok());
+        // The same again, an older one, and one of another root.
+        assert_eq!(judge.learn(list(&root, 2, &[&bad])), Ok(false));
+        assert!(judge.learn(list(&root, 1, &[])).is_err());
+        let foreign = ClusterRoot::generate().unwrap();
+        assert!(judge.learn(list(&foreign, 3, &[])).is_err());
+        assert!(admit(&judge, &bad).is_err());
+        // By the number of its token.
+        let parts = RevokedParts {
+            cluster: CLUSTER.to_owned(),
+            number: 3,
+            serials: vec![met.serial],
+            keys: Vec::new(),
+        };
+        let third = Arc::new(root.revoke(parts).unwrap());
+        assert_eq!(judge.learn(third), Ok(true));
+        assert!(judge.check(&met).is_err());
+    }
+}
