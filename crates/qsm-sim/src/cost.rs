@@ -509,6 +509,7 @@ mod tests {
             from,
             to: ([10, 0, 0, 2], 1).into(),
             reason: None,
+            tag: 0,
             bytes: bytes.into(),
         })
     }

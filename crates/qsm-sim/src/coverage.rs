@@ -40,6 +40,8 @@ qsm_metrics::metrics! {
         doomed: counter(packets),
         /// Hosts to whose addresses packets of another cluster came.
         foreigns: counter(faults),
+        /// Datagrams refused by their tags.
+        refused: counter(datagrams),
         /// Roles taken up.
         enters: counter(roles),
         /// Roles given up.
@@ -137,6 +139,11 @@ impl Coverage {
             Fault::Garbage { .. } | Fault::Outage { .. } => return,
         };
         *counter += 1;
+    }
+
+    /// The same with so many datagrams refused by their tags.
+    pub(crate) fn with_refused(self, refused: u64) -> Self {
+        Self { refused, ..self }
     }
 
     /// A role is taken up or given up.

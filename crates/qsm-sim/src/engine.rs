@@ -9,6 +9,7 @@
 //! do and what must hold is the caller's: it schedules tasks and reads [`Outputs`].
 
 mod capture;
+mod guard;
 mod networks;
 mod output;
 mod thread;
@@ -24,6 +25,7 @@ use qsm_testnet::{Cause, Fate, Network, NetworkCounters, NetworkOptions, Queue};
 use qsm_wire::Kind;
 
 pub use self::capture::Capture;
+use self::guard::Guard;
 use self::networks::Second;
 use crate::checkers::cutoff::Said;
 use crate::checkers::expiry::Repaired;
@@ -127,6 +129,8 @@ pub(crate) struct Datagram {
     pub(crate) to: SocketAddr,
     /// What for; `None` for those out of nowhere.
     pub(crate) reason: Option<Reason>,
+    /// What its maker's cipher adds, in runs with tags.
+    pub(crate) tag: u64,
     pub(crate) bytes: Rc<[u8]>,
 }
 
@@ -195,6 +199,8 @@ pub(crate) struct EngineOptions {
     pub(crate) trace_lines: usize,
     /// Hosts whose process has died say so to who probes it.
     pub(crate) refusals: bool,
+    /// Datagrams carry tags.
+    pub(crate) tagged: bool,
 }
 
 #[derive(Debug)]
@@ -218,6 +224,7 @@ pub(crate) struct Engine {
     sends_limited: bool,
     invariants_every: u64,
     refusals: bool,
+    guard: Guard,
 }
 
 impl Engine {
@@ -243,6 +250,7 @@ impl Engine {
             sends_limited: options.sends_limited,
             invariants_every: options.invariants_every,
             refusals: options.refusals,
+            guard: Guard::new(options, seed),
         }
     }
 
@@ -426,13 +434,14 @@ impl Engine {
         }
     }
 
-    /// A datagram out of nowhere.
-    pub(crate) fn inject(&mut self, from: SocketAddr, host: usize, bytes: &[u8]) {
+    /// A datagram out of nowhere, with the sender and the tag of a true one.
+    pub(crate) fn inject(&mut self, model: &Datagram, host: usize, bytes: &[u8]) {
         let datagram = Datagram {
             serial: 0,
-            from,
+            from: model.from,
             to: self.hosts[host].address,
             reason: None,
+            tag: model.tag,
             bytes: Rc::from(bytes),
         };
         self.queue
@@ -635,6 +644,10 @@ impl Engine {
         }
         self.trace
             .add(self.now, host, TraceEntry::Arrived(Rc::clone(&datagram)));
+        let shown = self.unguarded(host, &datagram);
+        if shown.is_some() && !self.guard.is_open() {
+            return Ok(None);
+        }
         let Some(bytes) = self.saboteur.incoming(host, &datagram.bytes) else {
             return Ok(None);
         };
@@ -646,6 +659,7 @@ impl Engine {
         })?;
         let deliveries = &mut self.outputs.deliveries;
         self.saboteur.delivered(host, &datagram.bytes, deliveries);
+        self.check_unchanged(host, shown)?;
         Ok(self.concerns_caller(host).then_some(host))
     }
 

@@ -112,11 +112,13 @@ pub enum Mischief {
     ForeignIgnored,
     /// Acknowledgements say by how much credit has changed, and each fourth of them is lost.
     CreditLost,
+    /// Hosts let datagrams through whose tags do not fit.
+    TagIgnored,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 38] = [
+    pub const ALL: [(&'static str, Self); 39] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -155,6 +157,7 @@ impl Mischief {
         ("budget-ignored", Self::BudgetIgnored),
         ("foreign-ignored", Self::ForeignIgnored),
         ("credit-lost", Self::CreditLost),
+        ("tag-ignored", Self::TagIgnored),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.

@@ -87,6 +87,8 @@ pub struct SimOptions {
     pub tells_rates: bool,
     /// Hosts whose process has died say so to who probes it.
     pub refusals: bool,
+    /// Datagrams carry tags that strangers cannot make, and hosts refuse what its tag does not fit.
+    pub tagged: bool,
     /// How regions are cut.
     pub layout: Layout,
     /// What the work of nodes costs; `None`: no time but the network's `cpu_per_datagram`.
@@ -148,6 +150,7 @@ impl SimOptions {
             repair_bytes_per_second: 0,
             tells_rates: false,
             refusals: false,
+            tagged: false,
             layout: Layout::default(),
             costs: None,
             invariants_every: 1,

@@ -197,6 +197,7 @@ impl<'a> Cluster<'a> {
             mischief: Mischief::None,
             invariants_every: 0,
             refusals: false,
+            tagged: false,
             trace_lines: 0,
         };
         let mut cluster = Self {

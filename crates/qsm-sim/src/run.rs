@@ -340,14 +340,14 @@ impl Run {
             let Some(datagram) = kind.make(&model.bytes, seed) else {
                 continue;
             };
-            world.checkers.armed &= !kind.is_forgery();
+            world.checkers.armed &= world.options.tagged || !kind.is_forgery();
             *world.coverage.garbage.of(kind) += 1;
             let target = match kind {
                 Garbage::Replayed => world.engine.receivers(model.to),
                 _ => vec![host],
             };
             for host in target {
-                world.engine.inject(model.from, host, &datagram);
+                world.engine.inject(&model, host, &datagram);
             }
         }
     }
@@ -523,7 +523,7 @@ impl Run {
             repairs: world.repairs(),
             round_ns: world.round_ns(),
             senders: world.sender_packets(),
-            coverage: world.coverage,
+            coverage: world.coverage.with_refused(world.engine.refused()),
             traffic: world.engine.traffic().counts,
             stats: world.totals(),
             hosts: world.counters(),

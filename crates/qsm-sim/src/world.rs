@@ -95,6 +95,7 @@ impl World {
             invariants_every: options.invariants_every,
             trace_lines: options.trace_lines,
             refusals: options.refusals,
+            tagged: options.tagged,
         };
         let mut world = Self {
             engine: Engine::new(engine, seed),
@@ -601,11 +602,8 @@ impl World {
         let origin = self.apps[host].origin;
         match (event, origin) {
             (Event::Admitted { incarnation }, _) => {
-                let origin = Origin {
-                    node: self.apps[host].node,
-                    incarnation: *incarnation,
-                };
-                self.admitted(host, origin);
+                let (node, incarnation) = (self.apps[host].node, *incarnation);
+                self.admitted(host, Origin { node, incarnation });
             }
             (Event::Away { reason, .. }, Some(origin)) => {
                 slowness::check_away(&self.options, host, *reason)?;

@@ -6,7 +6,9 @@ use std::thread;
 
 use qsm_gms::GroupPace;
 use qsm_proto::{Pace, Recovery};
-use qsm_sim::{Fault, Flow, Mischief, NetworkOptions, SimOptions, SwarmOptions, draw, run};
+use qsm_sim::{
+    Fault, Flow, Garbage, Mischief, NetworkOptions, SimOptions, SwarmOptions, draw, run,
+};
 
 /// Bugs that show only where a sender dies while others still miss some of its packets. The swarm
 /// draws that too seldom: these runs are drawn with another fault, see [`death`], and no merged regions.
@@ -40,6 +42,8 @@ const FATES: &[&str] = &["laggard-kept"];
 const THROTTLES: &[&str] = &["send-limit-raised"];
 /// Bugs that show where packets of another cluster come, and nothing else is wrong: see [`invaded`].
 const INVASIONS: &[&str] = &["foreign-ignored"];
+/// Bugs that show where strangers send, and nothing else is wrong: see [`estranged`].
+const STRANGERS: &[&str] = &["tag-ignored"];
 
 /// A bug, the checkers that may notice it, and the number of seeds within which one of them does.
 const BUGS: &[(&str, &[&str], u64)] = &[
@@ -94,6 +98,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("budget-ignored", &["addresses"], 20),
     ("foreign-ignored", &["foreign"], 5),
     ("credit-lost", &["credit"], 10),
+    ("tag-ignored", &["tagged"], 5),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and
@@ -278,6 +283,23 @@ fn invaded(options: SimOptions) -> SimOptions {
     run
 }
 
+/// In place of all faults, changes and defects of the run: while the first sender publishes, a stranger
+/// sends forged datagrams to a member of its group.
+fn estranged(options: SimOptions) -> SimOptions {
+    let mut run = pause(options);
+    run.tagged = true;
+    for (_, fault) in &mut run.faults {
+        if let Fault::Sleep { host, .. } = *fault {
+            *fault = Fault::Garbage {
+                host,
+                kind: Garbage::Forged,
+                count: 50,
+            };
+        }
+    }
+    run
+}
+
 /// The first seed that fails with the bug and not without it, and what is said of it.
 fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| {
@@ -297,6 +319,7 @@ fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
             _ if FATES.contains(&name) => expelled(drawn),
             _ if THROTTLES.contains(&name) => throttled(drawn),
             _ if INVASIONS.contains(&name) => invaded(drawn),
+            _ if STRANGERS.contains(&name) => estranged(drawn),
             _ => drawn,
         };
         let sound = SimOptions {

@@ -35,6 +35,7 @@
 //! | [`planes`] | the fast plane repairs most | R084, R-NAK-9 |
 //! | [`rate`] | no stream is faster than the operator allows | R113 |
 //! | [`sending`] | a node sends nothing new beyond the limit of all that it sends | G19, R-RATE-13 |
+//! | [`tagged`] | a datagram whose tag does not fit changes no state | R-SEC-1 |
 //! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
 //!
 //! The machines' own invariants are checked after every input, endless loops by the engine, and that everything comes to rest by the run's second phase.
@@ -72,6 +73,7 @@ pub(crate) mod sending;
 pub(crate) mod sendings;
 pub(crate) mod slowness;
 pub(crate) mod survivors;
+pub(crate) mod tagged;
 pub(crate) mod traffic;
 pub(crate) mod unserved;
 pub(crate) mod views;

@@ -13,6 +13,7 @@ mod parities;
 mod prompt;
 mod residue;
 mod slowness;
+mod strangers;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ use self::parities::add_parities;
 use self::prompt::add_prompt;
 use self::residue::{add_common, add_merging, add_residue};
 use self::slowness::slow_down;
+use self::strangers::add_strangers;
 use crate::content::Sizes;
 use crate::hosts::ServicePatience;
 use crate::mischief::Mischief;
@@ -96,9 +98,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         batches: BTreeMap::new(),
         repair_bytes_per_second: 0,
         paces: BTreeMap::new(),
-        tells_rates: false,
         refusals: pauses.one_in(2),
-        costs: None,
         layout: Layout {
             replication: *dice.pick(&[0, 0, 1, 2, 5]),
             block_packets: *dice.pick(&[16, 16, 1, 4]),
@@ -108,6 +108,7 @@ pub fn draw(seed: u64, sizes: &SwarmOptions) -> SimOptions {
         trace_lines: 300,
         mischief: Mischief::None,
         groups,
+        ..SimOptions::quiet(Seed(seed), nodes)
     };
     add_choices(options, sizes)
 }
@@ -121,7 +122,7 @@ fn add_choices(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
     let options = add_send_limit(options);
     match sizes.faults_max {
         0 => options,
-        _ => add_foreign(options),
+        _ => add_strangers(add_foreign(options)),
     }
 }
 

@@ -82,6 +82,7 @@ impl Engine {
             Some(second) => second.ways(way, &self.network),
             None => [Some(way), None],
         };
+        let tag = self.guard.tag(bytes);
         for way in ways.into_iter().flatten() {
             self.serial += 1;
             let datagram = Datagram {
@@ -89,6 +90,7 @@ impl Engine {
                 from: way.from,
                 to: way.to,
                 reason: Some(reason),
+                tag,
                 bytes: Rc::clone(bytes),
             };
             self.carry(way.link, leaves, &Rc::new(datagram));

@@ -35,6 +35,7 @@
 //! slow-after 10s                      (0s, if it is not said: nobody is too slow)
 //! gone-after 30s                      (0s, if it is not said: nobody is ever away)
 //! refusals                            (hosts say when no process is there)
+//! tagged                              (hosts refuse what strangers send)
 //! budget repairs 65536 requests 100   (bytes and packets per second)
 //! rate-max 1000                       batch-delay 1ms
 //! send-limit 1000000

@@ -77,7 +77,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 const SIZES: [(&str, Sizes); 2] = [("mix", Sizes::MIX), ("small", Sizes::SMALL)];
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 47] = [
+const VERBS: [(&str, Verb); 48] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -118,6 +118,7 @@ const VERBS: [(&str, Verb); 47] = [
         Verb::Switch(|options| options.tells_rates = true),
     ),
     ("refusals", Verb::Switch(|options| options.refusals = true)),
+    ("tagged", Verb::Switch(|options| options.tagged = true)),
     ("budget", Verb::Budget),
     ("repair-limit", Verb::RepairLimit),
     (

@@ -247,6 +247,7 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
         ("rings-in-turn", options.pace.rings_in_turn),
         ("partition-feedback", options.pace.partition_feedback),
         ("refusals", options.refusals),
+        ("tagged", options.tagged),
         ("tell-rates", options.tells_rates),
     ];
     for (name, _) in switches.into_iter().filter(|switch| switch.1) {
