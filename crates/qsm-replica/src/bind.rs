@@ -12,6 +12,9 @@ use crate::word::{Address, Chunk, Fetch};
 
 /// A donor that is silent for so long is taken for dead.
 const SILENT: Duration = Duration::from_secs(1);
+/// Before a donor is asked, what was sent before this replica entered the group has so long to reach it: neither the
+/// snapshot nor what is held would have that.
+const SETTLE: Duration = Duration::from_millis(200);
 /// Chunks that have not come within this time are asked for once more.
 const AGAIN: Duration = Duration::from_millis(250);
 
@@ -72,6 +75,9 @@ impl Bind {
                 return self.remind(me, now);
             }
             return self.leave();
+        }
+        if now.saturating_sub(self.since) < SETTLE {
+            return Step::None;
         }
         if donors
             .iter()

@@ -12,6 +12,7 @@ mod capture;
 mod guard;
 mod networks;
 mod output;
+mod refusal;
 mod thread;
 
 use core::time::Duration;
@@ -250,7 +251,7 @@ impl Engine {
             sends_limited: options.sends_limited,
             invariants_every: options.invariants_every,
             refusals: options.refusals,
-            guard: Guard::new(options, seed),
+            guard: Guard::new(options.tagged, options.mischief, seed),
         }
     }
 

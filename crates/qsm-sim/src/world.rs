@@ -18,8 +18,7 @@ use qsm_proto::{Config, Event, Instant, Introduction, PublishError, Random, Seed
 use qsm_wire::membership::{Answer, Role};
 use qsm_wire::{GroupId, NodeId, Origin, RegionId, StreamId, ViewNumber};
 
-use crate::checkers::lost::LostNumbers;
-use crate::checkers::{Arrival, Checkers, memory, pauses, slowness, views};
+use crate::checkers::{Arrival, Checkers, lost::LostNumbers, memory, pauses, slowness, views};
 use crate::clock::Clock;
 use crate::content;
 use crate::coverage::Coverage;

@@ -5,11 +5,8 @@
 
 use qsm_proto::Seed;
 
-use super::{Datagram, Engine, EngineOptions};
-use crate::checkers::tagged;
 use crate::digest::Digest;
 use crate::mischief::Mischief;
-use crate::violation::Violation;
 
 /// What stands between a host's socket and its machine.
 #[derive(Debug)]
@@ -18,14 +15,14 @@ pub(super) struct Guard {
     key: Option<u64>,
     /// Everything is let through, if there is that bug.
     open: bool,
-    refused: u64,
+    pub(super) refused: u64,
 }
 
 impl Guard {
-    pub(super) fn new(options: EngineOptions, seed: Seed) -> Self {
+    pub(super) fn new(tagged: bool, mischief: Mischief, seed: Seed) -> Self {
         Self {
-            key: options.tagged.then_some(!seed.0),
-            open: options.mischief == Mischief::TagIgnored,
+            key: tagged.then_some(!seed.0),
+            open: mischief == Mischief::TagIgnored,
             refused: 0,
         }
     }
@@ -43,43 +40,7 @@ impl Guard {
         self.open
     }
 
-    fn fits(&self, datagram: &Datagram) -> bool {
-        self.key.is_none() || self.tag(&datagram.bytes) == datagram.tag
-    }
-}
-
-impl Engine {
-    /// Datagrams whose tags did not fit.
-    pub(crate) fn refused(&self) -> u64 {
-        self.guard.refused
-    }
-
-    /// What the host's machine shows of its state, if the tag of this datagram does not fit.
-    pub(super) fn unguarded(&mut self, host: usize, datagram: &Datagram) -> Option<String> {
-        if self.guard.fits(datagram) {
-            return None;
-        }
-        self.guard.refused += 1;
-        self.note(host, "refuses a datagram by its tag".to_owned());
-        self.shown(host)
-    }
-
-    /// Judges whether a datagram whose tag did not fit has changed anything.
-    pub(super) fn check_unchanged(
-        &self,
-        host: usize,
-        before: Option<String>,
-    ) -> Result<(), Violation> {
-        match (before, self.shown(host)) {
-            (Some(before), Some(after)) => tagged::check(host, &before, &after),
-            _ => Ok(()),
-        }
-    }
-
-    fn shown(&self, host: usize) -> Option<String> {
-        self.machine(host).map(|machine| {
-            let (counters, due) = (machine.counters(), machine.next_timeout());
-            format!("{} {counters:?} {due:?}", machine.describe())
-        })
+    pub(super) fn fits(&self, tag: u64, bytes: &[u8]) -> bool {
+        self.key.is_none() || self.tag(bytes) == tag
     }
 }

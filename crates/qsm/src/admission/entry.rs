@@ -712,7 +712,7 @@ mod tests {
             serials: (1..=500).map(Serial).collect(),
             keys,
         };
-        let mut tell = |room: &mut Room, parts| {
+        let tell = |room: &mut Room, parts| {
             let list = root.revoke(parts).unwrap();
             room.link.orders.push(GateOrder::Revoke(list));
             room.gate.tick(room.now);
