@@ -9,6 +9,7 @@ use crate::key::{ClusterKey, KeyId};
 use crate::layout::Form;
 use crate::open::{OpenError, Opener};
 use crate::order::{Epoch, EpochOrder, EpochReceipt};
+use crate::pairs::{Outgoing, PairKey, PairPeer, Pairs};
 use crate::seal::{SealError, Sealer};
 use crate::streams::{Place, Streams};
 
@@ -32,6 +33,7 @@ struct Held {
     key: ClusterKey,
     sealer: Sealer,
     opener: Opener,
+    pairs: Pairs,
     /// Since when another one is active.
     former_since: Option<Duration>,
 }
@@ -41,6 +43,7 @@ impl Held {
         Self {
             sealer: Sealer::new(&key),
             opener: Opener::new(&key),
+            pairs: Pairs::default(),
             key,
             former_since: None,
         }
@@ -69,6 +72,12 @@ impl Epochs {
     #[must_use]
     pub fn knows(&self, number: KeyId) -> bool {
         self.held.values().any(|held| held.opener.key() == number)
+    }
+
+    /// Returns whether a packet of this number is one of pairs, in an epoch that is held.
+    #[must_use]
+    pub fn pairs_by(&self, number: KeyId) -> bool {
+        self.knows(number.of_pairs())
     }
 
     /// An order of the service has come by its session: the receipt to send, if it asks for one. An order that is
@@ -165,6 +174,20 @@ impl Epochs {
     /// # Errors
     /// [`OpenError`]; nothing has changed.
     pub fn open(&mut self, datagram: &mut [u8]) -> Result<usize, OpenError> {
+        let (epoch, held) = self.held_for(datagram, |number| number)?;
+        let length = held.opener.open(datagram)?;
+        if Form::of(datagram) == Form::Data {
+            self.streams.note(Place::of(datagram), epoch);
+        }
+        Ok(length)
+    }
+
+    /// The epoch whose key a packet names, by the number that `of` makes of the key's.
+    fn held_for(
+        &mut self,
+        datagram: &[u8],
+        of: impl Fn(KeyId) -> KeyId,
+    ) -> Result<(Epoch, &mut Held), OpenError> {
         let Some(number) = sealed_by(datagram) else {
             return Err(match datagram.len() {
                 0..qsm_wire::HEADER_BYTES => OpenError::Short,
@@ -172,12 +195,40 @@ impl Epochs {
             });
         };
         let mut newest_first = self.held.iter_mut().rev();
-        let found = newest_first.find(|(_, held)| held.opener.key() == KeyId(number));
+        let found = newest_first.find(|(_, held)| of(held.opener.key()) == KeyId(number));
         let (epoch, held) = found.ok_or(OpenError::OtherKey(KeyId(number)))?;
-        let length = held.opener.open(datagram)?;
-        if Form::of(datagram) == Form::Data {
-            self.streams.note(Place::of(datagram), *epoch);
-        }
-        Ok(length)
+        Ok((*epoch, held))
+    }
+
+    /// Appends a packet of this member's that is not data, sealed in the active epoch for one other alone.
+    ///
+    /// # Errors
+    /// [`SealError`]; nothing is appended.
+    pub fn seal_to(
+        &mut self,
+        own: &PairKey,
+        peer: &PairPeer,
+        datagram: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), SealError> {
+        let active = self.active.ok_or(SealError::NoKey)?;
+        let held = self.held.get_mut(&active).ok_or(SealError::NoKey)?;
+        let key = held.sealer.key().of_pairs();
+        let packet = Outgoing { datagram, key, out };
+        held.pairs.seal(&held.key, own, peer, packet)
+    }
+
+    /// Opens a packet where it is that this one has sealed for this member alone, as [`Opener::open`].
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing has changed.
+    pub fn open_from(
+        &mut self,
+        own: &PairKey,
+        peer: &PairPeer,
+        datagram: &mut [u8],
+    ) -> Result<usize, OpenError> {
+        let (_, held) = self.held_for(datagram, KeyId::of_pairs)?;
+        held.pairs.open(&held.key, own, peer, datagram)
     }
 }

@@ -66,6 +66,14 @@ impl fmt::Display for Cipher {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyId(pub u32);
 
+impl KeyId {
+    /// Number by which packets of pairs name the key of their epoch, and the key's of that number (R-SEC-15).
+    #[must_use]
+    pub fn of_pairs(self) -> Self {
+        Self(!self.0)
+    }
+}
+
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x}", self.0)

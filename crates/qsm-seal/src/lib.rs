@@ -16,6 +16,8 @@
 //! those that are in use ([`Epochs`]). How their orders and receipts get to each other is not known here, but it must
 //! be by protected sessions that keep them whole and in order.
 //!
+//! What a member says to one other is sealed by a key of that pair ([`PairKey`]), which nobody else has.
+//!
 //! This crate knows bytes and keys: no socket, no file, and no clock but the time that it is given.
 //!
 //! ```
@@ -46,6 +48,7 @@ mod layout;
 mod maker;
 mod open;
 mod order;
+mod pairs;
 mod seal;
 mod streams;
 mod window;
@@ -57,4 +60,5 @@ pub use issuer::{
 pub use key::{Cipher, ClusterKey, KeyError, KeyId};
 pub use open::{OpenError, Opener};
 pub use order::{Epoch, EpochOrder, EpochReceipt};
+pub use pairs::{PAIR_KEY_BYTES, PairKey, PairPeer};
 pub use seal::{SealError, Sealer};

@@ -11,6 +11,7 @@ use qsm_identity::{
     Admission as _, Entrant, Grant, NodePublic, Refused as NotAdmitted, RevocationError,
     Revocations, Roster, Update, utc,
 };
+use qsm_seal::PAIR_KEY_BYTES;
 use qsm_wire::NodeId;
 use qsm_wire::membership::Role;
 
@@ -66,6 +67,8 @@ pub(super) struct Guest {
     pub(super) name: String,
     pub(super) observes: bool,
     pub(super) resumes: bool,
+    /// Its key for pairs with other members.
+    pub(super) pair_key: Option<[u8; PAIR_KEY_BYTES]>,
     pub(super) grant: Grant,
 }
 
@@ -196,6 +199,7 @@ impl Admission for Doorman {
             name: claim.name.to_owned(),
             observes: claim.observes,
             resumes: claim.resumes,
+            pair_key: claim.pair_key,
             grant,
         };
         if guest.observes {

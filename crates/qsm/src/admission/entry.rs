@@ -9,7 +9,7 @@ use crossbeam_queue::SegQueue;
 use qsm_handshake::{Failure, Identity as Signer, IdentityError as SignerError};
 use qsm_identity::Revocations;
 use qsm_net::{Guard, Opened, OwnDatagram, Refusal};
-use qsm_seal::{Epoch, EpochOrder, Epochs, KeyId, OpenError, Sealer};
+use qsm_seal::{Epoch, EpochOrder, Epochs, KeyId, OpenError, PairKey, Sealer};
 use qsm_wire::{
     AdmissionStage, Header, Kind, NodeId, Origin, cluster_number, cluster_of, origin_of, sealed_by,
 };
@@ -20,8 +20,9 @@ use super::claim::Claim;
 use super::identity::Identity;
 use super::judge::{ServiceJudge, Serving};
 use super::lists::ListParts;
+use super::neighbours::{Contact, Key, Neighbours, Who};
 use super::orders::Over;
-use super::packet::{SEEK_GROWTH, Way, place, read, refusal, seek};
+use super::packet::{SEEK_GROWTH, Way, admission, place, read, refusal, seek};
 use super::session::Session;
 
 /// Sessions with services: one, and another while services change.
@@ -63,6 +64,7 @@ pub(crate) struct Entry {
     sessions: Vec<ServiceSession>,
     attempts: Attempts,
     held: Vec<OwnDatagram>,
+    neighbours: Neighbours,
     own: VecDeque<OwnDatagram>,
     news: Arc<SegQueue<EntryNews>>,
 }
@@ -91,6 +93,7 @@ impl Entry {
         let now = Instant::now();
         let judge = ServiceJudge::new(identity, &entrant.cluster);
         let signer = Signer::from_seed(identity.key().seed())?;
+        let pair_key = PairKey::generate(entrant.node).map_err(|_| SignerError::Random)?;
         let cluster = cluster_number(&entrant.cluster);
         let header = Header {
             cluster,
@@ -110,6 +113,7 @@ impl Entry {
             sessions: Vec::new(),
             attempts: Attempts::new(now, signer, judge),
             held: Vec::new(),
+            neighbours: Neighbours::new(pair_key),
             own: VecDeque::new(),
             news,
         })
@@ -138,6 +142,7 @@ impl Entry {
             token: &self.token,
             observes: self.observes(),
             resumes: self.epochs.active().is_some(),
+            pair_key: (!self.observes()).then(|| self.neighbours.own.public()),
         };
         self.attempts.begin(now, address, &claim.encode());
         self.go_on(now);
@@ -231,7 +236,7 @@ impl Entry {
         let length = one.session.open(now, datagram)?;
         one.service = Some(maker);
         match Way::of(datagram) {
-            Way::Members => Err(Refusal::Forged),
+            Way::Members | Way::Member => Err(Refusal::Forged),
             Way::Announcement | Way::Service => Ok(Opened::Datagram(length)),
             Way::Admission => {
                 let word = match read(&datagram[..length]) {
@@ -256,6 +261,9 @@ impl Entry {
     fn obey(&mut self, now: Instant, at: usize, word: &[u8]) {
         if let Some(order) = EpochOrder::decode(word) {
             self.follow(now, at, order);
+        } else if let Some(key) = Key::decode(word) {
+            self.neighbours.learn(&key);
+            self.release_to(key.0.node);
         } else if let Some(over) = Over::decode(word) {
             // What was said before is receipted by the end itself.
             self.sessions.remove(at);
@@ -313,9 +321,16 @@ impl Entry {
         self.release(address);
     }
 
-    fn open_epoch(&mut self, key: KeyId, datagram: &mut [u8]) -> Result<Opened, Refusal> {
-        if Way::of(datagram) != Way::Members {
-            // Its sessions alone have the keys for these; who has the epoch's is no service.
+    fn open_epoch(
+        &mut self,
+        from: SocketAddr,
+        key: KeyId,
+        datagram: &mut [u8],
+    ) -> Result<Opened, Refusal> {
+        let way = Way::of(datagram);
+        if !matches!(way, Way::Members | Way::Admission) {
+            // Its sessions and pairs alone have the keys for these; who has the epoch's is no service, and not the
+            // member that it names.
             return Err(match self.epochs.knows(key) {
                 true => Refusal::Forged,
                 false => Refusal::Unkeyed,
@@ -325,7 +340,105 @@ impl Entry {
             OpenError::OtherKey(_) => Refusal::Unkeyed,
             other => refusal(other),
         })?;
+        let opened = &datagram[..length];
+        if way == Way::Admission {
+            return self.meet(from, opened);
+        }
+        match Way::of_plain(opened) {
+            Way::Member => Err(Refusal::Forged),
+            _ => Ok(Opened::Datagram(length)),
+        }
+    }
+
+    /// Opens what a member has sealed for this one alone. Rule R-SEC-15.
+    fn open_pair(&mut self, from: SocketAddr, datagram: &mut [u8]) -> Result<Opened, Refusal> {
+        let maker = origin_of(datagram).ok_or(Refusal::Forged)?.node;
+        // It asks first who this node is: the key is on its way, and it repeats what it says.
+        let peer = self.neighbours.peer(maker).ok_or(Refusal::Unkeyed)?;
+        let own = &self.neighbours.own;
+        let length = self.epochs.open_from(own, &peer, datagram);
+        let length = length.map_err(refusal)?;
+        if Way::of_plain(&datagram[..length]) != Way::Member {
+            return Err(Refusal::Forged);
+        }
+        self.neighbours.heard(Instant::now(), from, maker);
         Ok(Opened::Datagram(length))
+    }
+
+    /// A member asks who this node is, or answers. Rule R-SEC-16.
+    fn meet(&mut self, from: SocketAddr, packet: &[u8]) -> Result<Opened, Refusal> {
+        let Some((header, frame)) = read(packet) else {
+            return Err(Refusal::Forged);
+        };
+        let contact = Contact::decode(frame.content).ok_or(Refusal::Forged)?;
+        let (now, other) = (Instant::now(), header.origin.node);
+        match contact {
+            Contact::Asks(random) => {
+                self.say(from, Contact::Answers(random));
+                self.ask_key(now, other);
+            }
+            Contact::Answers(random) => {
+                if self.neighbours.answered(now, other, random).is_some() {
+                    self.ask_key(now, other);
+                    self.release_to(other);
+                }
+            }
+        }
+        Ok(Opened::Own)
+    }
+
+    fn say(&mut self, to: SocketAddr, contact: Contact) {
+        let packet = admission(&self.header, AdmissionStage::Word, &contact.encode());
+        let mut bytes = Vec::new();
+        if self.epochs.seal(&packet, &mut bytes).is_ok() {
+            self.own.push_back(OwnDatagram { to, bytes });
+        }
+    }
+
+    /// Asks the service for the key of a member, if it is not known.
+    fn ask_key(&mut self, now: Instant, node: NodeId) {
+        if self.neighbours.asks_key(now, node)
+            && let Some(one) = self.sessions.last_mut()
+            && one.session.words.say(Zeroizing::new(Who(node).encode()))
+        {
+            one.session.speak(now, &self.header, &mut self.own);
+        }
+    }
+
+    /// Sends what has waited for a member, if its key is known.
+    fn release_to(&mut self, node: NodeId) {
+        let Some(peer) = self.neighbours.peer(node) else {
+            return;
+        };
+        for mut held in self.neighbours.take_held(node) {
+            let plain = core::mem::take(&mut held.bytes);
+            let own = &self.neighbours.own;
+            let sealed = self.epochs.seal_to(own, &peer, &plain, &mut held.bytes);
+            if sealed.is_ok() {
+                self.own.push_back(held);
+            }
+        }
+    }
+
+    /// Seals a packet for one member, or holds it until it is known who that is.
+    fn seal_for_member(&mut self, to: SocketAddr, datagram: &[u8], sealed: &mut Vec<u8>) -> bool {
+        if self.epochs.active().is_none() {
+            return false;
+        }
+        let now = Instant::now();
+        if let Some(question) = self.neighbours.question(now, to) {
+            self.note_maker(datagram);
+            self.say(to, question);
+        }
+        if let Some(peer) = self.neighbours.at(to) {
+            let own = &self.neighbours.own;
+            return self.epochs.seal_to(own, &peer, datagram, sealed).is_ok();
+        }
+        self.neighbours.hold(to, datagram);
+        if let Some(node) = self.neighbours.node_at(to) {
+            self.ask_key(now, node);
+        }
+        false
     }
 
     /// Seals a packet for a service, or holds it until there is a session.
@@ -356,7 +469,8 @@ impl Guard for Entry {
     }
 
     fn seal(&mut self, to: SocketAddr, datagram: &[u8], sealed: &mut Vec<u8>) -> bool {
-        match Way::of(datagram) {
+        match Way::of_plain(datagram) {
+            Way::Member => self.seal_for_member(to, datagram, sealed),
             Way::Members => self.epochs.seal(datagram, sealed).is_ok(),
             Way::Announcement => {
                 self.note_maker(datagram);
@@ -381,7 +495,8 @@ impl Guard for Entry {
         let mut sessions = self.sessions.iter();
         match sessions.position(|one| one.session.key() == key) {
             Some(at) => self.open_session(at, datagram),
-            None => self.open_epoch(key, datagram),
+            None if self.epochs.pairs_by(key) => self.open_pair(from, datagram),
+            None => self.open_epoch(from, key, datagram),
         }
     }
 
@@ -417,367 +532,4 @@ impl Entry {
 }
 
 #[cfg(test)]
-mod tests {
-    use qsm_identity::{
-        Claims, ClusterRoot, NodeKey, NodePublic, RevokedParts, Role, Roles, Serial,
-    };
-    use qsm_wire::{
-        Beacon, ChannelId, Coverage, DataHeader, Frame, FrameHead, HOP_AT, Incarnation, ViewNumber,
-        seal,
-    };
-
-    use super::super::gate::{Gate, GateLink, GateNews, GateOrder, Leaves};
-    use super::super::identity::unix_now;
-    use super::*;
-
-    const CLUSTER: &str = "plant";
-    const SERVICE: NodeId = NodeId(1000);
-    /// Each core thread has a number of its own; these are of the first ones of two nodes.
-    const ONE: NodeId = NodeId(64);
-    const TWO: NodeId = NodeId(128);
-
-    fn identity(root: &ClusterRoot, role: Role) -> Identity {
-        let key = NodeKey::generate().unwrap();
-        let now = unix_now();
-        let all = || vec!["**".parse().unwrap()];
-        let claims = Claims {
-            cluster: CLUSTER.to_owned(),
-            serial: Serial::random().unwrap(),
-            name: "**".parse().unwrap(),
-            node_key: Some(key.public()),
-            roles: Roles::NONE.with(role),
-            not_before: now,
-            expires: now + 600,
-            publish: Vec::new(),
-            subscribe: if role == Role::Subscribe {
-                all()
-            } else {
-                Vec::new()
-            },
-        };
-        let token = root.issue(claims).unwrap();
-        Identity::new(key, token, root.public())
-    }
-
-    fn header(node: NodeId) -> Header {
-        Header {
-            cluster: cluster_number(CLUSTER),
-            origin: Origin {
-                node,
-                incarnation: Incarnation(1),
-            },
-            ..Header::default()
-        }
-    }
-
-    fn address(node: NodeId) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], u16::try_from(node.0).unwrap()))
-    }
-
-    fn frame(node: NodeId) -> Vec<u8> {
-        let head = FrameHead {
-            session: 1,
-            number: 1,
-            heard_upto: 0,
-            more: false,
-        };
-        let mut packet = Vec::new();
-        let content = b"hello";
-        Frame { head, content }.encode(&header(node), &mut packet);
-        seal(&mut packet, Coverage::Whole);
-        packet
-    }
-
-    fn data(node: NodeId) -> Vec<u8> {
-        let head = DataHeader {
-            channel: ChannelId(9),
-            view: ViewNumber(1),
-            sequence: 1,
-            view_age: 0,
-        };
-        let mut packet = Vec::new();
-        head.encode(&header(node), &mut packet);
-        packet.extend_from_slice(&[0; 9]);
-        seal(&mut packet, Coverage::Head);
-        packet
-    }
-
-    fn beacon() -> Vec<u8> {
-        let beacon = Beacon {
-            address: address(SERVICE),
-            second: None,
-            term: 1,
-            embedded: false,
-        };
-        let mut packet = Vec::new();
-        beacon.encode(&header(SERVICE), &mut packet);
-        seal(&mut packet, Coverage::Whole);
-        packet
-    }
-
-    /// A service and nodes, whose guards hear each other without loss.
-    struct Room {
-        gate: Gate,
-        link: Arc<GateLink>,
-        /// Key of the service.
-        service: NodePublic,
-        entries: Vec<(NodeId, Entry)>,
-        now: Instant,
-        /// Nodes that were given something, but for what is the guards' own.
-        given: Vec<NodeId>,
-    }
-
-    impl Room {
-        fn new(root: &ClusterRoot, nodes: &[NodeId]) -> Self {
-            let link = Arc::<GateLink>::default();
-            let service = identity(root, Role::Service);
-            let gate = Gate::new(&service, CLUSTER, Arc::clone(&link)).unwrap();
-            let entries = nodes.iter().map(|&node| {
-                let entrant = Entrant {
-                    cluster: CLUSTER.to_owned(),
-                    node,
-                    name: Some(format!("node-{}", node.0)),
-                };
-                let identity = identity(root, Role::Subscribe);
-                (
-                    node,
-                    Entry::new(&identity, entrant, Arc::default()).unwrap(),
-                )
-            });
-            let entries = entries.collect();
-            Self {
-                gate,
-                link,
-                service: service.public(),
-                entries,
-                now: Instant::now(),
-                given: Vec::new(),
-            }
-        }
-
-        /// The service tells all where it is.
-        fn announce(&mut self) {
-            let mut here = Vec::new();
-            let group = SocketAddr::from(([239, 1, 1, 1], 1));
-            assert!(self.gate.seal(group, &beacon(), &mut here));
-            for (_, entry) in &mut self.entries {
-                let opened = entry.open(address(SERVICE), &mut here.clone());
-                assert_eq!(opened, Ok(Opened::Own));
-            }
-        }
-
-        /// Carries what guards say until they are silent.
-        fn carry(&mut self) {
-            while self.carry_to_service() | self.carry_to_nodes() {}
-        }
-
-        fn carry_to_service(&mut self) -> bool {
-            let mut carried = false;
-            for (node, entry) in &mut self.entries {
-                while let Some(mut own) = entry.poll_transmit() {
-                    carried = true;
-                    self.gate.open(address(*node), &mut own.bytes).ok();
-                }
-            }
-            carried
-        }
-
-        fn carry_to_nodes(&mut self) -> bool {
-            let mut carried = false;
-            while let Some(mut own) = self.gate.poll_transmit() {
-                carried = true;
-                let mut entries = self.entries.iter_mut();
-                let Some((node, entry)) = entries.find(|(node, _)| address(*node) == own.to) else {
-                    continue;
-                };
-                let opened = entry.open(address(SERVICE), &mut own.bytes);
-                if matches!(opened, Ok(Opened::Datagram(_))) {
-                    self.given.push(*node);
-                }
-            }
-            carried
-        }
-
-        /// Until all have a key.
-        fn settle(&mut self) {
-            self.announce();
-            self.carry();
-            for _ in 0..10 {
-                self.now += Duration::from_millis(200);
-                self.gate.tick(self.now);
-                self.carry();
-            }
-            assert!(
-                self.entries
-                    .iter()
-                    .all(|(_, entry)| entry.epochs.active().is_some())
-            );
-        }
-
-        fn for_service(&mut self, at: usize, packet: &[u8]) -> Option<Vec<u8>> {
-            let mut sealed = Vec::new();
-            let entry = &mut self.entries[at].1;
-            entry
-                .seal(address(SERVICE), packet, &mut sealed)
-                .then_some(sealed)
-        }
-
-        /// Reads the gate's news: true if a session has ended.
-        fn has_ended(&self) -> bool {
-            let mut news = std::iter::from_fn(|| self.link.news.pop());
-            news.any(|news| matches!(news, GateNews::Ended { .. }))
-        }
-    }
-
-    // Rule R-SEC-13: its rights are its own until then.
-    #[test]
-    fn the_session_of_who_has_left_ends_later_and_is_told_of() {
-        let root = ClusterRoot::generate().unwrap();
-        let mut room = Room::new(&root, &[ONE]);
-        room.settle();
-        let (node, how) = (ONE, Leaves::Orderly);
-        room.link.orders.push(GateOrder::Gone { node, how });
-        room.gate.tick(room.now);
-        assert!(!room.has_ended());
-        let mut sealed = room.for_service(0, &frame(node)).unwrap();
-        assert!(room.gate.open(address(node), &mut sealed).is_ok());
-        room.gate.tick(room.now + Duration::from_secs(3));
-        assert!(room.has_ended());
-    }
-
-    // Rules R-SEC-12, R-SEC-14.
-    #[test]
-    fn what_a_node_says_waits_until_it_has_a_key() {
-        let root = ClusterRoot::generate().unwrap();
-        let mut room = Room::new(&root, &[ONE, TWO]);
-        room.announce();
-        assert_eq!(room.for_service(0, &frame(ONE)), None);
-        room.carry();
-        assert!(room.given.is_empty() && room.entries[0].1.epochs.active().is_none());
-        room.settle();
-        // The service has told them where it is, sealed.
-        assert_eq!(room.given.len(), 2);
-        assert!(room.entries[0].1.held.is_empty());
-        let mut sealed = room.for_service(0, &frame(ONE)).unwrap();
-        let opened = room.gate.open(address(ONE), &mut sealed);
-        assert_eq!(opened, Ok(Opened::Datagram(frame(ONE).len())));
-
-        let mut packet = Vec::new();
-        let [(_, one), (_, other)] = &mut room.entries[..] else {
-            panic!("there are two");
-        };
-        assert!(one.seal(address(TWO), &data(ONE), &mut packet));
-        let opened = other.open(address(ONE), &mut packet);
-        assert_eq!(opened, Ok(Opened::Datagram(data(ONE).len())));
-    }
-
-    // Rules R-SEC-1, R-SEC-13.
-    #[test]
-    fn members_cannot_speak_for_the_service_nor_in_sessions_of_others() {
-        let root = ClusterRoot::generate().unwrap();
-        let mut room = Room::new(&root, &[ONE, TWO]);
-        room.settle();
-        let from = address(TWO);
-        // As the service, by the key that all members have.
-        for posed in [frame(SERVICE), beacon()] {
-            let mut sealed = Vec::new();
-            room.entries[1].1.epochs.seal(&posed, &mut sealed).unwrap();
-            let entry = &mut room.entries[0].1;
-            assert_eq!(entry.open(from, &mut sealed), Err(Refusal::Forged));
-        }
-        // In another's name, in its own session.
-        let mut sealed = room.for_service(1, &frame(TWO)).unwrap();
-        sealed[8] = 64;
-        let opened = room.gate.open(from, &mut sealed);
-        assert_eq!(opened, Err(Refusal::Forged));
-        // In clear, and again as it was.
-        let entry = &mut room.entries[0].1;
-        assert_eq!(entry.open(from, &mut beacon()), Err(Refusal::Plain));
-        let mut sealed = room.for_service(0, &frame(ONE)).unwrap();
-        let mut again = sealed.clone();
-        let from = address(ONE);
-        assert!(room.gate.open(from, &mut sealed).is_ok());
-        assert_eq!(room.gate.open(from, &mut again), Err(Refusal::Replayed));
-    }
-
-    // Rule R-SEC-12.
-    #[test]
-    fn nodes_hear_of_revocations_from_their_service_and_leave_one_that_is_among_them() {
-        let root = ClusterRoot::generate().unwrap();
-        let mut room = Room::new(&root, &[ONE, TWO]);
-        room.settle();
-        let revoke = |number, keys| RevokedParts {
-            cluster: CLUSTER.to_owned(),
-            number,
-            serials: (1..=500).map(Serial).collect(),
-            keys,
-        };
-        let tell = |room: &mut Room, parts| {
-            let list = root.revoke(parts).unwrap();
-            room.link.orders.push(GateOrder::Revoke(list));
-            room.gate.tick(room.now);
-            room.carry();
-        };
-        tell(&mut room, revoke(1, Vec::new()));
-        let trusted = |room: &Room| -> Vec<usize> {
-            let entries = room.entries.iter();
-            entries.map(|(_, entry)| entry.sessions.len()).collect()
-        };
-        assert_eq!(trusted(&room), [1, 1]);
-        // Its own, in the second of several parts.
-        let key = room.service;
-        tell(&mut room, revoke(2, vec![key]));
-        assert_eq!(trusted(&room), [0, 0]);
-        // Nobody shakes hands with it again.
-        room.announce();
-        room.carry();
-        assert_eq!(trusted(&room), [0, 0]);
-        for (_, entry) in &room.entries {
-            let news = std::iter::from_fn(|| entry.news.pop());
-            let untrusted = news.filter(|news| matches!(news, EntryNews::Untrusted { .. }));
-            assert_eq!(untrusted.count(), 2);
-        }
-    }
-
-    /// The packet with each byte changed, cut at each length, and with more behind it.
-    fn changed(packet: &[u8]) -> Vec<Vec<u8>> {
-        let mut all = Vec::new();
-        // The hop is anybody's to change.
-        for at in (0..packet.len()).filter(|at| *at != HOP_AT) {
-            for bit in 0..8 {
-                let mut changed = packet.to_vec();
-                changed[at] ^= 1 << bit;
-                all.push(changed);
-            }
-            all.push(packet[..at].to_vec());
-        }
-        all.push([packet, &[0]].concat());
-        all
-    }
-
-    // Rules R-SEC-1, R-SEC-2.
-    #[test]
-    fn no_changed_packet_of_a_session_or_an_epoch_is_believed() {
-        let root = ClusterRoot::generate().unwrap();
-        let mut room = Room::new(&root, &[ONE, TWO]);
-        room.settle();
-        let mut to_service = room.for_service(0, &frame(ONE)).unwrap();
-        for mut packet in changed(&to_service) {
-            assert!(room.gate.open(address(ONE), &mut packet).is_err());
-        }
-        assert!(room.gate.open(address(ONE), &mut to_service).is_ok());
-
-        let (mut to_node, mut to_member) = (Vec::new(), Vec::new());
-        assert!(room.gate.seal(address(ONE), &beacon(), &mut to_node));
-        let two = &mut room.entries[1].1;
-        assert!(two.seal(address(ONE), &data(TWO), &mut to_member));
-        for (from, sealed) in [(SERVICE, to_node), (TWO, to_member)] {
-            let one = &mut room.entries[0].1;
-            for mut packet in changed(&sealed) {
-                assert!(one.open(address(from), &mut packet).is_err());
-            }
-            let opened = one.open(address(from), &mut sealed.clone());
-            assert!(matches!(opened, Ok(Opened::Datagram(_))));
-        }
-    }
-}
+mod tests;

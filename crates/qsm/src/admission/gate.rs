@@ -11,15 +11,17 @@ use qsm_handshake::{Broken, Event, Identity as Signer, Now, Secrets, Server};
 use qsm_identity::{RevocationError, Revocations};
 use qsm_net::{Guard, Opened, OwnDatagram, Refusal};
 use qsm_seal::{
-    Cipher, Epoch, EpochIssuer, EpochOrder, EpochReceipt, KeyId, Leaving, Sealer, Told,
+    Cipher, Epoch, EpochIssuer, EpochOrder, EpochReceipt, KeyId, Leaving, PairPeer, Sealer, Told,
 };
 use qsm_wire::{
     AdmissionStage, Header, Kind, NodeId, cluster_number, cluster_of, origin_of, sealed_by,
 };
+use zeroize::Zeroizing;
 
 use super::doorman::{Doorman, Guest};
 use super::identity::{Identity, unix_now};
 use super::lists::ListWords;
+use super::neighbours::{Key, Who};
 use super::orders::Over;
 use super::packet::{HERE_GROWTH, Way, admission, here, place, read};
 use super::peers::{Peer, Peers};
@@ -488,12 +490,35 @@ impl Gate {
             return;
         };
         let word = peer.session.words.take(frame.content);
-        if let Some(receipt) = word.and_then(EpochReceipt::decode) {
+        let receipt = word.and_then(EpochReceipt::decode);
+        let who = word.and_then(Who::decode);
+        if let Some(receipt) = receipt {
             let elapsed = self.elapsed(now);
             self.issuer.take(elapsed, node, receipt).ok();
         }
+        if let Some(Who(other)) = who {
+            self.introduce(key, other);
+        }
         self.speak(now, &BTreeSet::from([key]));
         self.issue(now);
+    }
+
+    /// Tells a member the key of another one. Of who is not in nothing is told; it is asked for again.
+    fn introduce(&mut self, key: u32, node: NodeId) {
+        let public = self
+            .peers
+            .of_node(node)
+            .and_then(|peer| peer.guest.pair_key);
+        if let Some(public) = public
+            && let Some(peer) = self.peers.get_mut(key)
+            && !peer.guest.observes
+        {
+            let told = Key(PairPeer { node, public });
+            // Who takes none of its words begins anew by the issuer's.
+            if peer.session.words.say(Zeroizing::new(told.encode())) {
+                self.talking.insert(key);
+            }
+        }
     }
 
     /// Looks who may not stay.

@@ -7,7 +7,7 @@
 //!         ◄── handshake (qsm-handshake) ─►  Doorman      the roster decides
 //!         ◄─ words: keys of epochs ──────►  EpochIssuer  sealed by the session
 //!         ◄─ Session, Probe, lists ──────►               sealed by the session
-//!  Epochs ◄─ everything between nodes ────► Epochs       sealed by the epoch
+//!  Epochs ◄─ everything between nodes ────► Epochs       sealed by the epoch, or by the pair of two nodes
 //! ```
 //!
 //! [`Entry`] and [`Gate`] are guards of ports: no state machine of the protocol knows of them. What they have to tell
@@ -21,6 +21,7 @@ mod gate;
 mod identity;
 mod judge;
 mod lists;
+mod neighbours;
 mod orders;
 mod packet;
 mod peers;

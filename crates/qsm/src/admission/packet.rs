@@ -17,7 +17,12 @@ pub(super) enum Way {
     Admission,
     /// The epoch that all members have.
     Members,
+    /// The pair of two members.
+    Member,
 }
+
+/// Level of a token that calls all to a round (R-RING-1): it goes to all, other tokens go to one.
+const CALL: u8 = u8::MAX;
 
 impl Way {
     pub(super) fn of(datagram: &[u8]) -> Self {
@@ -35,9 +40,34 @@ impl Way {
                 | Kind::GroupReply,
             ) => Self::Service,
             Some(Kind::Admission) => Self::Admission,
+            Some(
+                Kind::TokenAck
+                | Kind::Nak
+                | Kind::Pull
+                | Kind::Ack
+                | Kind::StreamQuery
+                | Kind::CatchUp
+                | Kind::Reach
+                | Kind::NumbersQuery
+                | Kind::Numbers
+                | Kind::Absent,
+            ) => Self::Member,
             _ => Self::Members,
         }
     }
+
+    /// The same of a packet in clear: what it says decides for tokens.
+    pub(super) fn of_plain(datagram: &[u8]) -> Self {
+        match Kind::peek(datagram) {
+            Some(Kind::Token) if !is_call(datagram) => Self::Member,
+            _ => Self::of(datagram),
+        }
+    }
+}
+
+fn is_call(datagram: &[u8]) -> bool {
+    let body = Packet::decode(datagram).map(|packet| packet.body);
+    matches!(body, Ok(Body::Token(token)) if token.head.level == CALL)
 }
 
 /// Bytes of a question for a service: as long as the longest answer, with two addresses of IPv6.

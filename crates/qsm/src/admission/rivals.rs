@@ -66,6 +66,7 @@ impl Rivals {
             token: &self.token,
             observes: true,
             resumes: false,
+            pair_key: None,
         };
         self.attempts.begin(now, address, &claim.encode());
     }
