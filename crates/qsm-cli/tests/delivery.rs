@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use support::{Cluster, assert_code, stderr};
 
-const LINES: usize = 20_000;
+const LINES: usize = 100_000;
 
 /// What a receiver writes that throws away one packet in twenty, and its exit code.
 fn received(words: &[&str], code: i32) -> (Vec<usize>, String) {

@@ -209,7 +209,7 @@ fn what_is_no_whole_recording_is_named_with_its_remedy() {
             "the version that",
         ),
         (
-            cluster.file("empty", b"qsm-rec\n\x01\0"),
+            cluster.file("empty", b"qsm-rec\n\x02\0"),
             "before the node's start",
             "record again",
         ),

@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 45] = [
+pub const EVENTS: [&str; 46] = [
     "address-lost",
     "admitted",
     "alone",
@@ -42,6 +42,7 @@ pub const EVENTS: [&str; 45] = [
     "ending",
     "events-dropped",
     "excluded",
+    "expelled",
     "failed",
     "goodbye",
     "holds",

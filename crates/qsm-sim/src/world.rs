@@ -407,8 +407,7 @@ impl World {
         self.checkers.step_done()?;
         self.sent(host, outputs)?;
         self.repaired(host, outputs)?;
-        self.limited(host, outputs)?;
-        self.throttled(host, outputs)?;
+        self.bounded(host, outputs)?;
         self.note_overruns(host)?;
         if let Some(machine) = self.engine.machine(host) {
             let (send, receive) = machine.memory_bytes();

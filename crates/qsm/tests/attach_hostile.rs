@@ -60,7 +60,8 @@ impl Raw {
         let mut packet = vec![kind];
         packet.extend([0; 8]);
         if kind == SUBSCRIBE {
-            packet.extend([0; 8]);
+            // Bytes of the ring, the policy of a full one, the order, and the patience.
+            packet.extend([0; 4 + 4 + 4 + 8]);
         }
         self.socket.send(&packet).unwrap();
         receive(&self.socket).1
@@ -68,7 +69,7 @@ impl Raw {
 }
 
 /// Of the handshake.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 
 fn hello(version: u32) -> Vec<u8> {
     let mut packet = vec![HELLO];

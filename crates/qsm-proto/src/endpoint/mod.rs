@@ -274,7 +274,11 @@ impl Endpoint {
         let (multicast, me) = (self.node.config.multicast, self.node.origin);
         let most = match &mut self.node.send_limit {
             None => usize::MAX,
-            Some(limit) => limit.train(now, self.node.config.datagram_bytes)?,
+            Some(limit) => {
+                let packets = limit.train(now, self.node.config.datagram_bytes);
+                limit.refused = packets.is_none() && self.regions.table.has_ready(now);
+                packets?
+            }
         };
         let ReadyStream {
             region,

@@ -18,8 +18,8 @@ pub(crate) struct SendLimit {
     bytes_per_second: u64,
     /// When all that has left is paid for.
     paid: Instant,
-    /// New messages have been refused since they could leave last.
-    refused: bool,
+    /// New messages wait for it.
+    pub(crate) refused: bool,
 }
 
 impl SendLimit {
@@ -33,9 +33,9 @@ impl SendLimit {
     }
 
     /// New packets of this length that may leave together now, at least one; `None`: none may.
-    pub(crate) fn train(&mut self, now: Instant, packet_bytes: usize) -> Option<usize> {
-        self.refused = self.opens() > now;
-        (!self.refused).then(|| (self.burst_bytes() / packet_bytes.max(1)).max(1))
+    pub(crate) fn train(&self, now: Instant, packet_bytes: usize) -> Option<usize> {
+        let open = self.opens() <= now;
+        open.then(|| (self.burst_bytes() / packet_bytes.max(1)).max(1))
     }
 
     /// When new messages that were refused may leave.
@@ -104,10 +104,10 @@ mod tests {
         let mut limit = SendLimit::new(1_000_000).unwrap();
         assert_eq!((limit.train(Instant(0), 400), limit.due()), (Some(2), None));
         limit.spend(Instant(0), 5000);
-        assert_eq!(limit.train(Instant(0), 400), None);
+        assert_eq!((limit.train(Instant(0), 400), limit.due()), (None, None));
+        limit.refused = true;
         assert_eq!(limit.due(), Some(Instant(4 * MS)));
         assert_eq!(limit.train(Instant(4 * MS), 5000), Some(1));
-        assert_eq!(limit.due(), None);
         assert!(SendLimit::new(0).is_none());
     }
 }

@@ -163,6 +163,11 @@ impl RegionTable {
         leaving.map(|region| region.turn() + 1).max().unwrap_or(0)
     }
 
+    /// Tells whether a stream may send now.
+    pub(crate) fn has_ready(&mut self, now: Instant) -> bool {
+        self.regions.values_mut().any(|region| region.can_send(now))
+    }
+
     /// The stream that may send now of the next region in turn that has one.
     pub(crate) fn next_to_send(&mut self, now: Instant) -> Option<ReadyStream<'_>> {
         let ready = |(id, region): (&RegionId, &mut Region)| region.can_send(now).then_some(*id);

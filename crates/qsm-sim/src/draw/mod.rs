@@ -119,7 +119,6 @@ fn add_choices(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
     let options = add_prompt(add_common(add_merging(options, sizes), sizes));
     let options = add_hints(add_parities(options));
     let options = add_batches(add_minima(add_paces(add_lifetimes(add_addresses(options)))));
-    let options = add_send_limit(options);
     match sizes.faults_max {
         0 => options,
         _ => add_strangers(add_foreign(options)),
@@ -250,16 +249,6 @@ fn pace(dice: &mut Dice, switches: &mut Dice) -> Pace {
         batch_delay: *dice.pick(&[Duration::ZERO, Duration::from_millis(1)]),
         ..Pace::default()
     }
-}
-
-/// Draws for an eighth of the runs in which nothing else says when messages leave a limit of all that a node
-/// sends. The rest of the run stays as it was.
-fn add_send_limit(mut run: SimOptions) -> SimOptions {
-    let mut dice = Dice::of(Seed(run.seed), "send limit");
-    if dice.one_in(8) && run.batches.is_empty() && run.paces.is_empty() {
-        run.pace.node_bytes_per_second = *dice.pick(&[1_000_000, 4_000_000]);
-    }
-    run
 }
 
 fn limits(dice: &mut Dice) -> Limits {

@@ -29,7 +29,9 @@ impl World {
             return Ok(());
         };
         let idle = self.engine.is_running(host) && !self.engine.is_behind(host);
-        let judged = self.checkers.armed && idle && self.options.costs.is_none();
+        // Where all that a node sends is limited, that holds messages, too.
+        let unlimited = self.options.pace.node_bytes_per_second == 0;
+        let judged = self.checkers.armed && idle && unlimited && self.options.costs.is_none();
         let machine = self.engine.machine(host).filter(|_| judged);
         let Some(machine) = machine else {
             self.checkers.batching.forget(sender);

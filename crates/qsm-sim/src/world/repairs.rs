@@ -6,8 +6,14 @@ use crate::machine::Machine;
 use crate::violation::Violation;
 
 impl World {
+    /// Judges how much a host sends.
+    pub(super) fn bounded(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
+        self.limited(host, outputs)?;
+        self.throttled(host, outputs)
+    }
+
     /// Judges what a host sends again since it knows that there is a limit.
-    pub(super) fn limited(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
+    fn limited(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
         let limit = self.options.repair_bytes_per_second;
         let machine = self.engine.machine(host);
         let told = machine.is_some_and(Machine::limits_repairs);
@@ -22,7 +28,7 @@ impl World {
     }
 
     /// Judges all that a host sends, where that is limited (R-RATE-13).
-    pub(super) fn throttled(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
+    fn throttled(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
         if !self.checkers.armed {
             return Ok(());
         }

@@ -21,7 +21,7 @@ pub(super) enum Way {
     Member,
 }
 
-/// Level of a token that calls all to a round (R-RING-1): it goes to all, other tokens go to one.
+/// Level of a token that calls all to a round (PROTOCOL.md, section 4): it goes to all, other tokens go to one.
 const CALL: u8 = u8::MAX;
 
 impl Way {
@@ -135,6 +135,44 @@ mod tests {
     use qsm_wire::{Beacon, Incarnation, NodeId, Origin};
 
     use super::*;
+
+    // Rule R-SEC-15: a new kind is to be classified here too.
+    #[test]
+    fn each_kind_has_its_way() {
+        for kind in Kind::ALL {
+            let mut packet = Vec::new();
+            Header::default().encode(*kind, &mut packet);
+            let way = match kind {
+                Kind::Beacon | Kind::Solicit => Way::Announcement,
+                Kind::Session
+                | Kind::SessionAck
+                | Kind::SessionReset
+                | Kind::Probe
+                | Kind::ProbeReply
+                | Kind::ListQuery
+                | Kind::ListReply
+                | Kind::GroupQuery
+                | Kind::GroupReply => Way::Service,
+                Kind::Admission => Way::Admission,
+                Kind::Data | Kind::Heartbeat | Kind::Summary | Kind::ReachReply | Kind::Parity => {
+                    Way::Members
+                }
+                Kind::Token
+                | Kind::TokenAck
+                | Kind::Nak
+                | Kind::Pull
+                | Kind::Ack
+                | Kind::StreamQuery
+                | Kind::CatchUp
+                | Kind::Reach
+                | Kind::NumbersQuery
+                | Kind::Numbers
+                | Kind::Absent => Way::Member,
+                other => panic!("{other:?} has no way"),
+            };
+            assert_eq!(Way::of_plain(&packet), way, "{kind:?}");
+        }
+    }
 
     // Rule R-SEC-12.
     #[test]
