@@ -146,7 +146,7 @@ const PURE: [&str; 8] = [
 ];
 /// The virtual network, which unit tests of all pure crates may use.
 const TESTNET: &str = "qsm-testnet";
-/// What the gate counts beside the protocol. Tests and benches alone may know it.
+/// Crates that the gate counts beside the protocol. Tests and benches alone may know it.
 const COUNTED: (&str, &str) = ("qsm-proto", "qsm-seal");
 /// Foreign crates that only the edges may know.
 const EDGES_ONLY: [&str; 5] = ["serde", "serde_json", "clap", "tokio", "tracing"];

@@ -30,7 +30,7 @@ pub(crate) fn packets_max(packet_bytes: usize) -> usize {
     (packet_bytes.saturating_sub(fixed) / DIGEST_BYTES).min(PACKETS_MAX)
 }
 
-/// What the maker of a seal signs.
+/// Bytes that the maker of a seal signs.
 pub(crate) fn statement(header: &Header, head: &DataHeader, digests: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(LABEL.len() + DATA_HEADER_BYTES + digests.len());
     bytes.extend_from_slice(LABEL);

@@ -81,7 +81,7 @@ impl Sealer {
         Ok(())
     }
 
-    /// Whether as many packets have been noted as a seal is for.
+    /// Tells whether as many packets have been noted as a seal is for.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.digests.len() >= self.packets_max * DIGEST_BYTES

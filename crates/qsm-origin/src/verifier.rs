@@ -11,7 +11,7 @@ use crate::seal::{ProvenSeal, Seal};
 /// Most packets of a stream that a verifier has digests of: those above what it was told to forget. 17 bytes each.
 pub const WINDOW_PACKETS: usize = 8192;
 
-/// What is known of a packet.
+/// Judgement of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is as its maker made it.

@@ -1,4 +1,4 @@
-//! What is proven, what is found forged and how it is named.
+//! Packets that are proven, and those that are found forged, by their names.
 
 use core::time::Duration;
 
@@ -122,7 +122,7 @@ fn flipped(packet: &[u8], at: usize) -> Vec<u8> {
     bytes
 }
 
-/// Whether what says how a packet travels is there, which nobody signs.
+/// Tells whether what says how a packet travels is there, which nobody signs.
 fn travels(at: usize) -> bool {
     at == FLAGS_AT || at == HOP_AT || CHECKSUM_AT.contains(&at)
 }
@@ -380,7 +380,7 @@ fn printing_an_error_says_what_to_do() {
     assert_eq!(error.to_string(), text);
 }
 
-/// What happens to a packet on its way, in drawn runs.
+/// Fate of a packet on its way, in drawn runs.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Comes,

@@ -6,14 +6,14 @@ use core::time::Duration;
 /// Whose pace senders follow where a receiver of a group is slower than the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupPace {
-    /// That of the slowest receiver, for as long as it is slow.
+    /// Pace of the slowest receiver, for as long as it is slow.
     Slowest,
-    /// That of the slowest receiver for so long; then it is set aside and catches up by itself.
+    /// Pace of the slowest receiver for so long; then it is set aside and catches up by itself.
     Bounded(Duration),
-    /// That of the slowest receiver for so long; then it goes on from the present, and what it misses it
+    /// Pace of the slowest receiver for so long; then it goes on from the present, and what it misses it
     /// loses.
     Demotes(Duration),
-    /// That of the slowest receiver for so long; then it is shut out.
+    /// Pace of the slowest receiver for so long; then it is shut out.
     Expels(Duration),
     /// As bounded, but no sender is held below a rate meanwhile: what a receiver has no room for then
     /// leaves all the same, and what is not kept for it any more it loses.

@@ -102,7 +102,7 @@ pub struct SendConfig {
     pub window_packets: u64,
     /// Unsent bytes beyond which no message is taken. One message of any size is taken below it.
     pub backlog_bytes: usize,
-    /// How long a packet may wait for further messages (R244), if these say nothing else; nanoseconds.
+    /// Longest wait of a packet for further messages (R244), if these say nothing else; nanoseconds.
     pub batch_delay_ns: u64,
     /// How long `cached_upto` may stand still before packets are sent again (R086).
     pub last_resort: Duration,

@@ -18,7 +18,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// Chunks that have not come within this time are asked for once more.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// What follows.
+/// Next step of a bind.
 #[derive(Debug)]
 pub(crate) enum Step {
     None,

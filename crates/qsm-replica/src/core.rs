@@ -23,7 +23,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// Time between two beats of a live replica that nobody asks.
 const QUIET_BEAT: Duration = Duration::from_millis(500);
 
-/// What a replica wants done.
+/// Output of a replica, to be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Output {
@@ -99,7 +99,7 @@ impl<S: StateMachine> Core<S> {
         &self.state
     }
 
-    /// Whether the state follows every update.
+    /// Tells whether the state follows every update.
     pub fn is_live(&self) -> bool {
         matches!(self.phase, Phase::Live { .. })
     }

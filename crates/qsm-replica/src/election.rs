@@ -1,4 +1,4 @@
-//! What is known of the other replicas, and who founds a history when nobody is live.
+//! The other replicas as far as they are known, and who founds a history when nobody is live.
 //!
 //! A replica founds when all other members that the service counts have given it their vote, are not live, and this
 //! has been so for longer than a silent one is remembered. Who has voted votes for nobody else before that vote has
@@ -19,7 +19,7 @@ const PROMISE: Duration = Duration::from_secs(3);
 /// Another replica has had more, and neither has changed, for so long.
 const BEHIND: Duration = Duration::from_secs(3);
 
-/// Who is preferred as founder: who has kept most, then the smaller address.
+/// Preference as a founder: the most kept, then the smaller address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rank {
     pub(crate) kept: Kept,
@@ -144,7 +144,7 @@ impl Peers {
         })
     }
 
-    /// Whether this replica may begin a history now.
+    /// Tells whether this replica may begin a history now.
     pub(crate) fn may_found(&mut self, me: Rank, members: Option<u32>, now: Duration) -> bool {
         let promised = self.promise.is_some_and(|promise| promise.until > now);
         let everybody = members == u32::try_from(self.peers.len()).ok();
@@ -162,7 +162,7 @@ impl Peers {
         now.saturating_sub(since) > FRESH
     }
 
-    /// Whether a live replica of the same history has had more for so long that this one lacks something.
+    /// Tells whether a live replica of the same history has had more for so long that this one lacks something.
     pub(crate) fn is_behind(
         &mut self,
         from: Address,

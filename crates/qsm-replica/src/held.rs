@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::word::{Cut, Head, History, Source, Update};
 
-/// What an update takes beside its content, bytes.
+/// Bytes of an update beside its content.
 const OVERHEAD: usize = size_of::<Update>();
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Held {
         fits
     }
 
-    /// Whether nothing is missing between this snapshot and what is held.
+    /// Tells whether nothing is missing between this snapshot and what is held.
     pub(crate) fn joins(&self, head: &Head) -> bool {
         let mut reached: Cut = head.cut.clone();
         let of = |source: Source| reached.get(&source).copied().unwrap_or(0);
@@ -79,5 +79,70 @@ impl Held {
     pub(crate) fn clear(&mut self) {
         drop(self.drain());
         self.needed.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HISTORY: History = History {
+        generation: 1,
+        id: 7,
+    };
+
+    fn update(source: u64, number: u64) -> Update {
+        Update {
+            history: HISTORY,
+            source: Source(source),
+            number,
+            content: vec![0; 10],
+        }
+    }
+
+    /// A snapshot that has these numbers of sources 1 and 2.
+    fn head(numbers: [u64; 2]) -> Head {
+        Head {
+            history: HISTORY,
+            updates: numbers.iter().sum(),
+            cut: (1..).map(Source).zip(numbers).collect(),
+        }
+    }
+
+    #[test]
+    fn a_gap_between_snapshot_and_held_updates_is_found() {
+        let mut held = Held::new(1 << 20);
+        for (source, number) in [(1, 5), (2, 3), (1, 6)] {
+            assert!(held.push(update(source, number)));
+        }
+        assert!(held.joins(&head([4, 2])) && held.joins(&head([6, 9])));
+        assert!(
+            !held.joins(&head([3, 2])),
+            "update 4 of source 1 is missing"
+        );
+        assert!(
+            !held.joins(&head([4, 1])),
+            "update 2 of source 2 is missing"
+        );
+        assert!(held.push(update(1, 8)));
+        assert!(!held.joins(&head([4, 2])), "update 7 is missing among them");
+        assert!(held.joins(&head([7, 2])));
+        let other = History { id: 8, ..HISTORY };
+        let snapshot = Head {
+            history: other,
+            ..head([0, 0])
+        };
+        assert!(held.joins(&snapshot), "they are of another history");
+    }
+
+    #[test]
+    fn what_found_no_room_has_to_be_in_the_snapshot() {
+        let mut held = Held::new(OVERHEAD + 15);
+        assert!(held.push(update(1, 5)));
+        assert!(!held.push(update(1, 6)));
+        assert!(held.drain().is_empty());
+        assert!(!held.joins(&head([5, 0])) && held.joins(&head([6, 0])));
+        held.clear();
+        assert!(held.joins(&head([0, 0])));
     }
 }

@@ -1,4 +1,4 @@
-//! What happens to a replica, and how it ends.
+//! Notices of a replica, and reasons for its end.
 
 use std::fmt;
 

@@ -177,7 +177,7 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
         read(self.shared.lock().core.state())
     }
 
-    /// Whether the state follows every update.
+    /// Tells whether the state follows every update.
     #[must_use]
     pub fn is_live(&self) -> bool {
         let inner = self.shared.lock();
@@ -229,7 +229,7 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
         }
     }
 
-    /// What has happened to this replica since the last call, the newest 256.
+    /// Takes the notices of this replica since the last call, the newest 256.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
         self.shared.lock().notices.drain(..).collect()
@@ -250,7 +250,7 @@ fn inbox(words: &str, address: Address) -> String {
     format!("{words}/{:016x}", address.0)
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Carrier<S> {
     shared: Arc<Shared<S>>,
     node: Node,

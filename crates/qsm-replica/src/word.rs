@@ -15,7 +15,7 @@ pub(crate) struct Source(pub(crate) u64);
 /// A line of states, each made of the one before by an update. Where two meet, the greater stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct History {
-    /// How often the state was founded anew on what a replica had kept.
+    /// Times that the state was founded anew on what a replica had kept.
     pub generation: u32,
     /// Drawn by the founder.
     pub id: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Update {
     pub(crate) content: Vec<u8>,
 }
 
-/// What replicas say beside updates.
+/// Words of replicas beside updates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Word {
     Beat(Beat),

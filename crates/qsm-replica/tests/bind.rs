@@ -29,7 +29,7 @@ struct Bed {
     dead: Vec<bool>,
     now: Duration,
     notices: Vec<Vec<Notice>>,
-    /// What was sent to one alone: from, length.
+    /// Words to one alone: from, length.
     chunks: Vec<(usize, usize)>,
 }
 

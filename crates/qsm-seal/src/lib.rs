@@ -16,7 +16,7 @@
 //! those that are in use ([`Epochs`]). How their orders and receipts get to each other is not known here, but it must
 //! be by protected sessions that keep them whole and in order.
 //!
-//! What a member says to one other is sealed by a key of that pair ([`PairKey`]), which nobody else has.
+//! Packets of a member for one other are sealed by a key of that pair ([`PairKey`]), which nobody else has.
 //!
 //! This crate knows bytes and keys: no socket, no file, and no clock but the time that it is given.
 //!

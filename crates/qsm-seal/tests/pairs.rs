@@ -1,4 +1,4 @@
-//! What a member says to one other: nobody else says it, and nobody else reads it. Rule R-SEC-15.
+//! Packets of one member for one other: nobody else makes them, and nobody else reads them. Rule R-SEC-15.
 
 mod support;
 

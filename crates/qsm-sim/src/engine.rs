@@ -130,7 +130,7 @@ pub(crate) struct Datagram {
     pub(crate) to: SocketAddr,
     /// What for; `None` for those out of nowhere.
     pub(crate) reason: Option<Reason>,
-    /// What its maker's cipher adds, in runs with tags.
+    /// Tag of its maker's cipher, in runs with tags.
     pub(crate) tag: u64,
     pub(crate) bytes: Rc<[u8]>,
 }

@@ -196,7 +196,7 @@ fn since_flush(mut flushed: Flushed, ended: Option<Flushed>) -> Flushed {
 }
 
 impl PubArgs {
-    /// How long messages may wait for others.
+    /// Time for which messages may wait for others.
     fn batching(&self) -> PublishOptions {
         let mut options = PublishOptions::default();
         if let Some(delay) = self.batch_delay {

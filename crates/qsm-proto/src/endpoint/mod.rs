@@ -276,7 +276,7 @@ impl Endpoint {
             None => usize::MAX,
             Some(limit) => {
                 let packets = limit.train(now, self.node.config.datagram_bytes);
-                limit.refused = packets.is_none() && self.regions.table.has_ready(now);
+                limit.hold(packets.is_none() && self.regions.table.has_ready(now));
                 packets?
             }
         };

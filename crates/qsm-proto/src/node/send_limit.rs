@@ -19,7 +19,7 @@ pub(crate) struct SendLimit {
     /// When all that has left is paid for.
     paid: Instant,
     /// New messages wait for it.
-    pub(crate) refused: bool,
+    holds: bool,
 }
 
 impl SendLimit {
@@ -28,7 +28,7 @@ impl SendLimit {
         (bytes_per_second > 0).then_some(Self {
             bytes_per_second,
             paid: Instant(0),
-            refused: false,
+            holds: false,
         })
     }
 
@@ -38,12 +38,17 @@ impl SendLimit {
         open.then(|| (self.burst_bytes() / packet_bytes.max(1)).max(1))
     }
 
-    /// When new messages that were refused may leave.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.refused.then(|| self.opens())
+    /// New messages wait for it, or not.
+    pub(crate) fn hold(&mut self, waits: bool) {
+        self.holds = waits;
     }
 
-    /// What may be sent in the time that may be owed.
+    /// When those that wait may leave.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.holds.then(|| self.opens())
+    }
+
+    /// Bytes of the time that may be owed.
     fn burst_bytes(&self) -> usize {
         let bytes = u128::from(self.bytes_per_second) * BURST.as_nanos() / SECOND_NS;
         usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -100,12 +105,12 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_is_asked_again_when_it_is_paid() {
+    fn what_waits_may_leave_when_the_rest_is_paid() {
         let mut limit = SendLimit::new(1_000_000).unwrap();
         assert_eq!((limit.train(Instant(0), 400), limit.due()), (Some(2), None));
         limit.spend(Instant(0), 5000);
         assert_eq!((limit.train(Instant(0), 400), limit.due()), (None, None));
-        limit.refused = true;
+        limit.hold(true);
         assert_eq!(limit.due(), Some(Instant(4 * MS)));
         assert_eq!(limit.train(Instant(4 * MS), 5000), Some(1));
         assert!(SendLimit::new(0).is_none());

@@ -59,12 +59,12 @@ impl<const SLOTS: usize> Window<SLOTS> {
 
 /// The limit, and what has been sent again lately.
 ///
-/// Who decides may have to wait for a CPU before the packets leave. So they count until they have left, and
+/// A node that decides may have to wait for a CPU before the packets leave. So they count until they have left, and
 /// then as if they had left at the first time that is known to be after that.
 #[derive(Debug)]
 pub struct RepairGate {
     limit: RepairLimit,
-    /// What has left, by the time at which it had at the latest.
+    /// Bytes that have left, by the time at which they had at the latest.
     sent: Window<SLOTS>,
     /// Bytes that are on their way out: when they leave is not known yet.
     leaving: u64,

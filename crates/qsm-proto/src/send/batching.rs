@@ -52,7 +52,7 @@ impl BatchEnd {
         }
     }
 
-    /// Whether the packet does not leave at once in any case.
+    /// Tells whether the packet does not leave at once in any case.
     #[inline]
     pub(super) fn waits(self) -> bool {
         self > Self::AT_ONCE

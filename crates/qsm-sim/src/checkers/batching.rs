@@ -8,7 +8,7 @@ use qsm_wire::{Origin, RegionId};
 
 use crate::violation::Violation;
 
-/// What the sender's clock may differ by: a part of the time, and what rounding takes.
+/// Slack for the sender's clock: a part of the time, and for rounding.
 const DRIFT_PARTS: u32 = 500;
 const ROUNDING: Duration = Duration::from_micros(200);
 /// Copies of a packet that share its rate, at most.
@@ -78,7 +78,7 @@ impl Waits {
         self.streams.retain(|(_, other), _| *other != sender);
     }
 
-    /// What waits in a stream, as it is now.
+    /// Account of what waits in a stream now.
     fn of(&mut self, region: RegionId, stream: &SendStream) -> &mut Waiting {
         let key = (region, stream.id().origin);
         let taken = stream.counters().messages;

@@ -8,7 +8,7 @@ use qsm_proto::Seed;
 use crate::digest::Digest;
 use crate::mischief::Mischief;
 
-/// What stands between a host's socket and its machine.
+/// Guard between a host's socket and its machine.
 #[derive(Debug)]
 pub(super) struct Guard {
     /// The members' key; `None` in runs without tags.

@@ -73,7 +73,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 struct ServiceSession {
     session: Session,
-    /// What the service has proven to be.
+    /// Account of the service, as its token has it.
     serving: Serving,
     /// The list of revocations that it tells.
     list: ListParts,

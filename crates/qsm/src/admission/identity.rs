@@ -210,12 +210,13 @@ impl From<KeyFileError> for IdentityError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use qsm_identity::{Claims, ClusterRoot, Roles, Serial};
 
     use super::*;
 
-    fn identity(root: &ClusterRoot, role: Role, bound: bool) -> Identity {
+    /// A node that has this role; `bound`: its token is its key's.
+    pub(in super::super) fn identity(root: &ClusterRoot, role: Role, bound: bool) -> Identity {
         let key = NodeKey::generate().unwrap();
         let now = unix_now();
         let claims = Claims {

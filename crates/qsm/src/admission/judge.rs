@@ -86,30 +86,13 @@ impl Admission for ServiceJudge {
 
 #[cfg(test)]
 mod tests {
-    use qsm_identity::{Claims, ClusterRoot, NodeKey, RevokedParts, Role, Roles};
+    use qsm_identity::{ClusterRoot, RevokedParts, Role};
 
+    use super::super::identity::tests::identity;
     use super::super::identity::unix_now;
     use super::*;
 
     const CLUSTER: &str = "plant";
-
-    fn identity(root: &ClusterRoot, role: Role, bound: bool) -> Identity {
-        let key = NodeKey::generate().unwrap();
-        let now = unix_now();
-        let claims = Claims {
-            cluster: CLUSTER.to_owned(),
-            serial: Serial::random().unwrap(),
-            name: "**".parse().unwrap(),
-            node_key: bound.then(|| key.public()),
-            roles: Roles::NONE.with(role),
-            not_before: now,
-            expires: now + 60,
-            publish: Vec::new(),
-            subscribe: Vec::new(),
-        };
-        let token = root.issue(claims).unwrap();
-        Identity::new(key, token, root.public())
-    }
 
     fn admit(judge: &ServiceJudge, identity: &Identity) -> Result<Serving, Refused> {
         let key = *identity.public().as_bytes();

@@ -1,7 +1,7 @@
 //! A list of revocations on its way from a service to a node, cut into words of their session.
 //!
 //! ```text
-//!  | 6 | ends | part |          ends: 1 the first part, 2 the last, 3 the only one
+//!  | 10 | ends | part |          ends: 1 the first part, 2 the last, 3 the only one
 //! ```
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use qsm_identity::Revocations;
 use zeroize::Zeroizing;
 
-const KIND: u8 = 6;
+const KIND: u8 = 10;
 const FIRST: u8 = 1;
 const LAST: u8 = 2;
 /// Bytes of a list in one word.

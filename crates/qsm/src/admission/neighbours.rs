@@ -23,7 +23,7 @@ const KNOWN_MAX: usize = 4096;
 const HELD_MAX: usize = 64;
 /// Pause before a question is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// Who has not been heard at its address for so long is asked whether it is still there.
+/// A member that has not been heard at its address for so long is asked whether it is still there.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A word to the service: which key has this node?
@@ -37,7 +37,7 @@ pub(super) struct Key(pub(super) PairPeer);
 /// A word from member to member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contact {
-    /// Who are you?
+    /// Asks who is there.
     Asks([u8; 8]),
     /// The one that my header names.
     Answers([u8; 8]),
@@ -106,7 +106,7 @@ struct Place {
     asked_at: Option<Instant>,
 }
 
-/// What is known of a node's key.
+/// Account of a node's key.
 #[derive(Debug)]
 struct Known {
     public: Option<[u8; PAIR_KEY_BYTES]>,
@@ -212,7 +212,7 @@ impl Neighbours {
         }
     }
 
-    /// Who is at an address, if that is known, whether its key is or not.
+    /// The node at an address, if that is known, whether its key is or not.
     pub(super) fn node_at(&self, address: SocketAddr) -> Option<NodeId> {
         self.places.get(&address)?.node
     }

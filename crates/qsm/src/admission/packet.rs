@@ -1,6 +1,7 @@
 //! Packets by what protects them, and those that guards make.
 
 use qsm_net::Refusal;
+use qsm_proto::ring::CALL;
 use qsm_seal::OpenError;
 use qsm_wire::{
     AdmissionFrame, AdmissionStage, Body, Coverage, HEADER_BYTES, Header, Kind, Packet, seal,
@@ -20,9 +21,6 @@ pub(super) enum Way {
     /// The pair of two members.
     Member,
 }
-
-/// Level of a token that calls all to a round (PROTOCOL.md, section 4): it goes to all, other tokens go to one.
-const CALL: u8 = u8::MAX;
 
 impl Way {
     pub(super) fn of(datagram: &[u8]) -> Self {
@@ -65,6 +63,7 @@ impl Way {
     }
 }
 
+/// Tells whether a token calls all to a round: it goes to all, and others go to one.
 fn is_call(datagram: &[u8]) -> bool {
     let body = Packet::decode(datagram).map(|packet| packet.body);
     matches!(body, Ok(Body::Token(token)) if token.head.level == CALL)

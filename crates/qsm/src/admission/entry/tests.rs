@@ -408,7 +408,7 @@ impl Room {
         }
     }
 
-    /// What a node seals for another one at once.
+    /// Packet that a node seals for another one at once.
     fn for_member(&mut self, at: usize, to: NodeId, packet: &[u8]) -> Option<Vec<u8>> {
         let mut sealed = Vec::new();
         let entry = &mut self.entries[at].1;

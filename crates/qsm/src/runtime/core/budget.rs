@@ -68,7 +68,7 @@ impl BudgetWatch {
         self.looked.after(LOOK)
     }
 
-    /// Whether it is time for another look.
+    /// Tells whether it is time for another look.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         let due = now.since(self.looked) >= LOOK;
         if due {
