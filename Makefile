@@ -23,7 +23,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-first unit-second unit-third doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
+.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -78,7 +78,8 @@ demo: demo-deps ## build the program and run its demonstration
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm demo
 
-test: deps format lint unit doc gate ## format, lints, all tests, documentation, the gate: what must pass
+test: deps format lint unit-build ## format, lints, all tests, documentation, the gate: what must pass
+	$(call run_parts,4,unit-first unit-second unit-third unit-beside)
 	@echo
 	@$(TELL_SKIPPED)
 	@echo "make test: everything passed (format, lints, tests, documentation, instruction counts)"
@@ -94,13 +95,20 @@ export QSM_SKIPPED := $(abspath $(TARGET_DIR))/skipped.txt
 TELL_SKIPPED := if [ -s $(QSM_SKIPPED) ]; then sort -u $(QSM_SKIPPED); \
   echo "make test: $$(sort -u $(QSM_SKIPPED) | wc -l) skipped, as the lines above say; as root more can run"; fi
 
-unit: ## all tests of the workspace, the decoders' fuzz smoke among them
-	@mkdir -p $(TARGET_DIR) && rm -f $(QSM_SKIPPED)
-	$(CARGO) test $(LOCKED) --workspace --no-run
-	@echo "running three parts side by side, which takes some minutes; each is shown when it is over"
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target unit-first unit-second unit-third
+# Runs $(2), targets, $(1) at a time.
+define run_parts
+	@echo "running $(1) parts side by side, which takes some minutes; each is shown when it is over"
+	@$(MAKE) --no-print-directory --jobs $(1) --output-sync=target $(2)
+endef
+
+unit: unit-build ## all tests of the workspace, the decoders' fuzz smoke among them
+	$(call run_parts,3,unit-first unit-second unit-third)
 	$(CARGO) test $(LOCKED) --workspace --doc
 	@$(TELL_SKIPPED)
+
+unit-build:
+	@mkdir -p $(TARGET_DIR) && rm -f $(QSM_SKIPPED)
+	$(CARGO) test $(LOCKED) --workspace --no-run
 
 # Most tests of processes wait most of the time; the parts take about as long.
 unit-first:
@@ -112,8 +120,16 @@ unit-second:
 unit-third:
 	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins --test '[q-z]*'
 
+# Compiles and counts instructions while the parts wait, and gives way to them.
+unit-beside:
+	nice -n 19 $(CARGO) test $(LOCKED) --workspace --doc
+	nice -n 19 env $(DOC)
+	nice -n 19 env $(GATE)
+
+DOC := RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
+
 doc: ## documentation, warnings denied
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
+	$(DOC)
 
 # The same instructions on every machine: no processor but the architecture's plainest, and whole crates.
 GATE := RUSTFLAGS="-C target-cpu=generic" CARGO_INCREMENTAL=0 $(CARGO) bench $(LOCKED) -p qsm-proto --bench instructions
