@@ -4,7 +4,7 @@
 //! Packets carry the number of the view they were sent in. They are recovered under that view's
 //! structures as long as somebody may miss them, so old views are remembered for a while.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use qsm_wire::membership::AwayReason;
@@ -72,7 +72,10 @@ pub struct History {
     given_up: BTreeMap<GroupId, ViewNumber>,
     /// Groups that this node receives from a later view on than it has joined in.
     starts: BTreeMap<GroupId, ViewNumber>,
-    /// No group begins in a later view than this, of those that are given up and those that start.
+    /// Groups that this node receives, and not here.
+    elsewhere: BTreeSet<GroupId>,
+    /// No group begins in a later view than this, of those that are given up, those that start and
+    /// those that are received elsewhere.
     whole_from: ViewNumber,
 }
 
@@ -91,6 +94,7 @@ impl History {
             left: None,
             given_up: BTreeMap::new(),
             starts: BTreeMap::new(),
+            elsewhere: BTreeSet::new(),
             whole_from: ViewNumber(0),
         };
         history.push(view);
@@ -257,18 +261,36 @@ impl History {
             }
         }
         let all = self.given_up.values().chain(self.starts.values());
-        self.whole_from = all.copied().max().unwrap_or_default();
+        let last = all.copied().max().unwrap_or_default();
+        self.whole_from = match self.elsewhere.is_empty() {
+            true => last,
+            false => NEVER,
+        };
+    }
+
+    /// This node receives these groups, and not here: what comes of them here was sent to others
+    /// (R-VIEW-16).
+    pub fn leave_to_others(&mut self, groups: BTreeSet<GroupId>) {
+        self.elsewhere = groups;
+        self.take_up(|_| false);
+    }
+
+    /// Whether this node receives this group, and not here.
+    #[must_use]
+    pub fn is_elsewhere(&self, group: GroupId) -> bool {
+        self.elsewhere.contains(&group)
     }
 
     /// Whether messages to this group that were sent in that view belong to a stay that is over, or
-    /// were sent before this node received the group.
+    /// were sent before this node received the group, or are received elsewhere.
     #[must_use]
     pub fn gave_up(&self, number: ViewNumber, group: GroupId) -> bool {
         let before = |views: &BTreeMap<GroupId, ViewNumber>| {
             views.get(&group).is_some_and(|from| number < *from)
         };
         // Asked for every message, and hardly ever is there any.
-        number < self.whole_from && (before(&self.given_up) || before(&self.starts))
+        number < self.whole_from
+            && (before(&self.given_up) || before(&self.starts) || self.is_elsewhere(group))
     }
 
     /// First view from which on this node receives this group here: that in which it joined, unless it
@@ -576,6 +598,14 @@ mod tests {
         history.take_up(|taken| taken == group);
         assert_eq!(over(&history, group), [true, true, false]);
         assert_eq!(begins(&history), [5, 1]);
+        // It has the other one in another region, until it has it here.
+        history.leave_to_others(BTreeSet::from([other]));
+        assert_eq!(over(&history, other), [true; 3]);
+        assert_eq!(over(&history, group), [true, true, false]);
+        assert!(history.is_elsewhere(other) && !history.is_elsewhere(group));
+        history.add_starts(BTreeMap::from([(other, ViewNumber(5))]));
+        history.leave_to_others(BTreeSet::new());
+        assert_eq!(over(&history, other), [true, true, false]);
     }
 
     // Rule R-VIEW-9.

@@ -387,10 +387,13 @@ impl SendStream {
         self.confirms = self.retains() && freed + 1 < self.opening().start;
     }
 
-    /// All live members of the newest view have everything up to here; `away`: there are others.
+    /// All live members of the newest view have everything up to here; `away`: there are others. To be
+    /// called before the ACK is handled that says so: what nobody lacks takes no room from what becomes
+    /// stable by it.
     pub fn confirm_retained(&mut self, pool: &mut BlockPool, stable_upto: u64, away: bool) {
         self.confirms &= stable_upto + 1 < self.opening().start;
-        match self.confirms || self.is_passing() {
+        let passing = self.passed_upto() > self.stable_upto().max(stable_upto);
+        match self.confirms || passing {
             _ if away || !self.retains() => {}
             true => self.store.forget_retained(stable_upto, pool),
             false => self.store.end_retaining(pool),

@@ -74,6 +74,8 @@ impl SubscriptionTable {
             let concerned = members.filter(|region| region.receives(*group));
             concerned.for_each(|region| region.give_up_group(*group));
         }
+        let members = regions.iter_mut().filter(|region| region.member());
+        members.for_each(|region| region.leave_to_others(&wanted));
         self.groups = wanted;
     }
 

@@ -179,6 +179,23 @@ fn what_a_dead_sender_has_sent_does_not_expire() {
 
 // Rule R-DATA-14.
 #[test]
+fn what_was_sent_before_its_lifetime_was_told_expires_though_nobody_speaks_of_it() {
+    let mut cluster = Cluster::with_groups(2, 4, &[SENDER], |_| {});
+    cluster.withheld.insert((LACKING, 3));
+    publish(&mut cluster, 0, 10);
+    cluster.paused.insert(LACKING);
+    cluster.batch(&[lifetimes(&[(0, LIFETIME)])]);
+    cluster.run(Duration::from_secs(1));
+    cluster.withheld.clear();
+    cluster.paused.clear();
+    cluster.run(Duration::from_secs(1));
+    assert_eq!(delivered(&cluster, LACKING, 0), [1, 2, 4, 5, 6, 7, 8, 9, 10]);
+    assert_eq!(lost(&cluster, LACKING), [(0, 3, 3, 2)]);
+    assert_eq!(expired(&cluster, LACKING), 1);
+}
+
+// Rule R-DATA-14.
+#[test]
 fn a_region_that_is_told_anew_without_lifetimes_has_none() {
     let mut cluster = cluster();
     cluster.change_view();

@@ -6,12 +6,13 @@ mod cluster;
 
 use std::time::Duration;
 
-use cluster::{CHANNEL, Cluster, address, origin};
+use cluster::{CHANNEL, Cluster, REGION, address, multicast, origin};
 use qsm_proto::Config;
 use qsm_proto::account::{MessageAccount, Standing};
-use qsm_wire::membership::{GroupStart, MemberFilter, Update};
+use qsm_wire::membership::{GroupStart, Member, MemberFilter, Update, ViewStep};
 use qsm_wire::{
-    GroupId, GroupNumbers, Header, Hop, Kind, Numbers, NumbersQuery, StreamId, ViewNumber, seal,
+    ChannelId, GroupId, GroupNumbers, Header, Hop, Kind, Numbers, NumbersQuery, RegionId, StreamId,
+    ViewNumber, seal,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -71,6 +72,70 @@ fn assert_first_group(cluster: &Cluster, count: u64) {
     assert!(last > 4_000, "{last}");
     let expected: Vec<u64> = (1..first).chain(last + 1..=count).collect();
     assert_eq!(delivered(cluster, 0), expected);
+}
+
+/// A region of this member alone, with group 1, beside the merged one, of which it receives group 0.
+fn private_region_beside_a_merged_one(cluster: &mut Cluster) {
+    let private = RegionId(2);
+    let view = Update::View(ViewStep {
+        region: private,
+        view: ViewNumber(1),
+        base: ViewNumber(0),
+        removed: Vec::new(),
+        leaving: Vec::new(),
+        changed: Vec::new(),
+        added: vec![Member {
+            origin: origin(AWAY),
+            address: address(AWAY),
+            joined: ViewNumber(1),
+            left: None,
+            away: None,
+        }],
+    });
+    let region = |region, channel, address, groups: &[u32]| Update::Region {
+        region,
+        channel,
+        address,
+        groups: groups.iter().copied().map(GroupId).collect(),
+    };
+    let filters = |members| Update::Filters {
+        region: REGION,
+        whole: true,
+        members,
+    };
+    let own = region(private, ChannelId(2), address(AWAY), &[1]);
+    let shared = |groups: &[u32]| region(REGION, CHANNEL, multicast(), groups);
+    let others = MemberFilter {
+        origin: origin(AWAY),
+        unwanted: vec![GroupId(1)],
+        since: Vec::new(),
+    };
+    let sender = [own.clone(), shared(&[0, 1]), view.clone(), filters(vec![others])];
+    cluster.batch_for(SENDER, &sender);
+    cluster.batch_for(AWAY, &[own, shared(&[0]), view, filters(Vec::new())]);
+    cluster.run(SECOND / 20);
+}
+
+// Rule R-VIEW-16.
+#[test]
+fn a_group_that_a_member_has_in_another_region_is_not_taken_from_a_merged_one() {
+    let mut cluster = Cluster::with_groups(2, AWAY, &[SENDER], |_| {});
+    private_region_beside_a_merged_one(&mut cluster);
+    publish(&mut cluster, 0, 3);
+    publish(&mut cluster, 1, 1);
+    // These numbers of the merged region's stream have gone by.
+    cluster.withheld.extend([(AWAY, 2), (AWAY, 3)]);
+    publish(&mut cluster, 1, 3);
+    cluster.run(SECOND);
+    assert_eq!(delivered(&cluster, 0), [1, 2, 3]);
+    assert_eq!(delivered(&cluster, 1), [1]);
+    cluster.withheld.clear();
+    cluster.run(SECOND);
+    assert_eq!(delivered(&cluster, 1), [1, 2, 3, 4]);
+    let of_others: Vec<u64> = cluster.got[&1].iter().map(|message| message.2).collect();
+    assert_eq!(of_others, [1, 2, 3, 1, 2, 3, 4]);
+    assert_eq!(cluster.nodes[&AWAY].stats().messages_filtered, 4);
+    assert_eq!(lost(&cluster, 1), []);
 }
 
 // Rule R-DATA-11.

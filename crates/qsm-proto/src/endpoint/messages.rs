@@ -171,7 +171,9 @@ impl Endpoint {
     fn take_terms(&mut self, update: Update) {
         let now = self.node.now;
         match update {
-            Update::Lifetimes { region, groups } => self.regions.take_lifetimes(region, &groups),
+            Update::Lifetimes { region, groups } => {
+                self.regions.take_lifetimes(now, region, &groups);
+            }
             Update::MinimumRate {
                 region,
                 packets_per_second: rate,

@@ -14,6 +14,8 @@ use crate::view::RegionView;
 /// Groups that members of a region do not receive, or not since they came.
 #[derive(Debug, Default)]
 pub(super) struct Filters {
+    /// The region is merged.
+    merged: bool,
     members: BTreeMap<Origin, MemberFilter>,
 }
 
@@ -21,6 +23,7 @@ impl Filters {
     /// Takes the membership service's word; `whole`: nothing else holds any more.
     pub(super) fn take(&mut self, whole: bool, members: Vec<MemberFilter>) {
         if whole {
+            self.merged = true;
             self.members.clear();
         }
         for filter in members {
@@ -36,6 +39,11 @@ impl Filters {
     pub(super) fn retain(&mut self, view: &RegionView) {
         self.members
             .retain(|origin, _| view.index_of(*origin).is_some());
+    }
+
+    /// Members may not receive all groups, also where no filter says so.
+    pub(super) fn is_merged(&self) -> bool {
+        self.merged
     }
 
     /// Every member receives all groups.

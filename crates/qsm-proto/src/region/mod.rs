@@ -377,11 +377,21 @@ impl Region {
         self.minimum_rate
     }
 
-    /// Takes which of its groups have a lifetime. Rule R-DATA-14.
-    pub(crate) fn set_lifetimes(&mut self, told: &[GroupLifetime]) {
+    /// Takes which of its groups have a lifetime. What has been sent is as old as that at least: its
+    /// stream may not be heard of again. Rule R-DATA-14.
+    pub(crate) fn set_lifetimes(&mut self, now: Instant, told: &[GroupLifetime]) {
         let former = self.lifetimes.as_deref_mut();
         let lifetimes = Lifetimes::new(told).map(|new| new.resume(former));
         self.lifetimes = lifetimes.map(Box::new);
+        let Some(lifetimes) = &mut self.lifetimes else {
+            return;
+        };
+        for (sender, stream) in &self.streams {
+            lifetimes.note(now, *sender, stream.sent());
+        }
+        if let Some(own) = &self.sender {
+            lifetimes.note(now, own.id().origin, own.highest());
+        }
     }
 
     /// Notes how far a stream is known to go, if packets of this region may expire.
@@ -535,6 +545,19 @@ impl Region {
         if self.leaving() && self.history.has_received() {
             self.history.give_up(group);
         }
+    }
+
+    /// Of a merged region's groups this node receives no others here than those of its share: others
+    /// that it has are among `all`, and come by another region.
+    pub(crate) fn leave_to_others(&mut self, all: &BTreeSet<GroupId>) {
+        let others: BTreeSet<GroupId> = match self.filters.is_merged() {
+            true => {
+                let own: BTreeSet<GroupId> = self.received().collect();
+                all.difference(&own).copied().collect()
+            }
+            false => BTreeSet::new(),
+        };
+        self.history.leave_to_others(others);
     }
 
     /// Groups that the application has again here are delivered from now on. One that it has again

@@ -324,8 +324,9 @@ impl RegionCx<'_> {
     }
 
     /// Without the fast plane: what the rings cannot bring, because its cachers are those of an
-    /// older view or because its sender is dead, is asked of its cachers one by one, at most once
-    /// per token. So they learn who misses it, and in the end that nobody has it (R-TOK-8).
+    /// older view, because its sender is dead or because members and the sender may have let it go
+    /// (R-RATE-10), is asked of its cachers one by one, at most once per token. So they learn who
+    /// misses it, and in the end that nobody has it (R-TOK-8).
     pub(super) fn ask_around(&mut self, sender: Origin, cutoff: u64) {
         let (now, retry) = (self.node.now, self.node.retry_interval());
         let history = &self.region.history;
@@ -333,13 +334,11 @@ impl RegionCx<'_> {
             return;
         };
         let current = history.newest().number();
+        let all = stream.sender_dead() || history.is_away() || self.region.minimum_rate > 0;
         let pieces: Vec<SeqRange> = stream
             .pieces(cutoff, history)
             .take(PIECES_PER_TOKEN)
-            .filter(|piece| {
-                let older = stream.view_of(piece.first(), history) != current;
-                older || stream.sender_dead() || history.is_away()
-            })
+            .filter(|piece| all || stream.view_of(piece.first(), history) != current)
             .collect();
         for piece in pieces {
             stream.make_due(now, piece, retry);

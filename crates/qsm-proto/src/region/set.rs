@@ -154,10 +154,10 @@ impl RegionSet {
     }
 
     /// Messages of these groups of a region have a lifetime. Rule R-DATA-14.
-    pub(crate) fn take_lifetimes(&mut self, id: RegionId, told: &[GroupLifetime]) {
+    pub(crate) fn take_lifetimes(&mut self, now: Instant, id: RegionId, told: &[GroupLifetime]) {
         self.batch.note_lifetimes(id);
         if let Some(region) = self.table.get_mut(id) {
-            region.set_lifetimes(told);
+            region.set_lifetimes(now, told);
         }
     }
 
@@ -305,7 +305,7 @@ impl RegionSet {
         }
         for id in self.batch.take_lasting() {
             if let Some(region) = self.table.get_mut(id) {
-                region.set_lifetimes(&[]);
+                region.set_lifetimes(node.now, &[]);
             }
         }
         for id in self.batch.take_held() {

@@ -86,7 +86,6 @@ impl RegionCx<'_> {
             let newest = ack.view == view.number() && sender.is_sound(ack);
             let away = region.others_away || !region.served.knows(view);
             if newest {
-                // First: what nobody lacks takes no room from what becomes stable now.
                 sender.confirm_retained(self.pool, ack.stable_upto, away);
             }
             let outcome = sender.handle_ack(self.node.now, self.pool, ack, times);
@@ -95,10 +94,6 @@ impl RegionCx<'_> {
             }
             if outcome == AckOutcome::Applied && ack.view == view.number() {
                 sender.handle_marks(view, marks);
-            }
-            if newest && region.minimum_rate > 0 {
-                // Nothing may be passed over any more.
-                sender.confirm_retained(self.pool, ack.stable_upto, away);
             }
             region.note_let_go();
         }

@@ -123,11 +123,6 @@ impl SendStream {
         self.store.trail()
     }
 
-    /// Tells whether packets are passed over that not everybody is known to have.
-    pub(super) fn is_passing(&self) -> bool {
-        self.passed_upto() > self.stable_upto()
-    }
-
     /// Passes over the oldest packets in flight, if more are in flight than are waited for.
     #[cold]
     pub(super) fn pass_over(&mut self, now: Instant, pool: &mut BlockPool) {

@@ -42,7 +42,7 @@ fn node_at(address: SocketAddr) -> u64 {
     u64::from(ip.octets()[3])
 }
 
-fn multicast() -> SocketAddr {
+pub(crate) fn multicast() -> SocketAddr {
     SocketAddr::from(([239, 1, 1, 1], 9))
 }
 
@@ -276,14 +276,19 @@ impl Cluster {
 
     pub(crate) fn batch(&mut self, updates: &[Update]) {
         for node in self.nodes.keys().copied().collect::<Vec<_>>() {
-            let number = self.batches.entry(node).or_insert(0);
-            *number += 1;
-            let message = FromService::Batch {
-                number: *number,
-                updates: updates.to_vec(),
-            };
-            self.tell(node, &message);
+            self.batch_for(node, updates);
         }
+    }
+
+    /// Tells one node alone.
+    pub(crate) fn batch_for(&mut self, node: u64, updates: &[Update]) {
+        let number = self.batches.entry(node).or_insert(0);
+        *number += 1;
+        let message = FromService::Batch {
+            number: *number,
+            updates: updates.to_vec(),
+        };
+        self.tell(node, &message);
     }
 
     /// A node is gone without a word.

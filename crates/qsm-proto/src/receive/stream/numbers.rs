@@ -357,8 +357,10 @@ impl ReceiveStream {
         if !LostNumbers::is_possible(numbers) {
             return AnswerWorth::Impossible;
         }
-        // Groups that have left the region meanwhile, too.
-        let received = |group: &GroupNumbers| delivery.cursors.subscribed(group.group);
+        // Groups that have left the region meanwhile, too, but none that come by another region.
+        let received = |group: &GroupNumbers| {
+            delivery.cursors.subscribed(group.group) && !history.is_elsewhere(group.group)
+        };
         question.parts.extend(numbers.groups().filter(received));
         // Parts that came before speak of no later packets.
         let first_position = *question.position_told.get_or_insert(position);

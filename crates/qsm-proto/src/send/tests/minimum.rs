@@ -64,10 +64,31 @@ fn what_was_passed_over_is_kept_until_all_have_it() {
         assert_eq!(bench.stream.stable_upto(), stable);
         bench.stream.check_invariants();
     }
-    let (stream, pool) = (&mut bench.stream, &mut bench.pool);
-    stream.confirm_retained(pool, highest, false);
     assert!(bench.stream.is_idle() && !bench.stream.retains());
     assert!(bench.stream.packet(highest).is_none());
+}
+
+// Rules R-RATE-10, R-VIEW-13.
+#[test]
+fn what_all_have_by_an_acknowledgement_takes_no_room_from_what_is_kept() {
+    let mut bench = bench(rate::UNLIMITED);
+    // There is room for one block beside those that are in flight.
+    bench.pool = BlockPool::new(1 << 20, BLOCK_BYTES);
+    for _ in 0..2 {
+        fill(&mut bench);
+        bench.trains();
+    }
+    let overrun = bench.stream.overrun();
+    assert!(bench.stream.retains() && overrun > 0);
+    let highest = bench.stream.highest();
+    bench.round += 1;
+    let ack = bench.ack(highest, highest);
+    let (stream, pool) = (&mut bench.stream, &mut bench.pool);
+    stream.confirm_retained(pool, highest, false);
+    assert_eq!(bench.handle(&ack), AckOutcome::Applied);
+    assert!(bench.stream.overrun() <= overrun, "more was let go");
+    assert_eq!(bench.pool.retained_blocks(), 0);
+    bench.stream.check_invariants();
 }
 
 // Rule R-RATE-10.
