@@ -17,6 +17,7 @@ use qsm_proto::{
 use qsm_wire::membership::{RepairLimit, Role};
 use qsm_wire::{GroupId, Origin, RegionId, StreamId, ViewNumber};
 
+use crate::checkers::foreign::ToldRegion;
 use crate::mischief::Mischief;
 use crate::observer::Observer;
 #[cfg(test)]
@@ -152,9 +153,10 @@ impl Machine {
 
     /// Packets of another cluster come to all multicast addresses of the node's regions, more than it
     /// takes for strays. Returns the regions of which it tells the service so.
-    pub(crate) fn meet_foreign(&mut self, now: Instant) -> Vec<(RegionId, SocketAddr)> {
-        let open = self.open_regions();
-        let addresses: BTreeSet<SocketAddr> = open.iter().map(|(_, at)| *at).collect();
+    pub(crate) fn meet_foreign(&mut self, now: Instant) -> Vec<ToldRegion> {
+        let mut shared = self.shared_regions();
+        let open = shared.iter().filter(|one| !one.leaving);
+        let addresses: BTreeSet<SocketAddr> = open.map(|one| one.address).collect();
         let Self::Node(node) = self else {
             return Vec::new();
         };
@@ -164,16 +166,15 @@ impl Machine {
             node.stats().foreign_told > before
         };
         let told: BTreeSet<SocketAddr> = addresses.into_iter().filter(tells).collect();
-        let open = open.into_iter();
-        open.filter(|(_, at)| told.contains(at)).collect()
+        shared.retain(|one| told.contains(&one.address));
+        shared
     }
 
-    /// Regions that this node is in, and not leaving, and whose address others can send to.
-    pub(crate) fn open_regions(&self) -> Vec<(RegionId, SocketAddr)> {
-        let member = |region: &&Region| region.member() && region.history().left().is_none();
-        let regions = self.all_regions().filter(member);
-        let regions = regions.map(|region| (region.id(), region.address()));
-        regions.filter(|(_, at)| at.ip().is_multicast()).collect()
+    /// Regions that this node is in, and whose address others can send to.
+    pub(crate) fn shared_regions(&self) -> Vec<ToldRegion> {
+        let regions = self.all_regions().filter(|region| region.member());
+        let regions = regions.map(ToldRegion::of);
+        regions.filter(|one| one.address.ip().is_multicast()).collect()
     }
 
     /// Hands out a group in these ways beside its order.

@@ -11,7 +11,7 @@ impl World {
     pub(crate) fn meet_foreign(&mut self, host: usize) -> Result<(), Violation> {
         let unheard = self.options.mischief == Mischief::ForeignIgnored;
         let told = self.engine.drive(host, |machine, now, _| match unheard {
-            true => machine.open_regions(),
+            true => machine.shared_regions(),
             false => machine.meet_foreign(now),
         })?;
         if self.is_quiet() {
