@@ -70,9 +70,7 @@ impl Registry {
 
 impl Node {
     /// Whether a node is in a region of a former service beside those that it is in already, with other
-    /// groups in each: by its own word, or if it has given none because that can be. Of a region that
-    /// only publishers report not all groups may be known; without it nothing of those that are would
-    /// be sent to the node.
+    /// groups in each: by its own word, or if it has given none because that can be.
     pub(super) fn is_beside(&self, regions: &RegionTable, id: RegionId) -> bool {
         let exact = |id| {
             regions
@@ -82,12 +80,19 @@ impl Node {
         let Some(region) = exact(id) else {
             return false;
         };
-        let named = |id: RegionId| self.unreported || self.reported.groups.contains_key(&id);
+        let said = |id: RegionId| self.reported.groups.contains_key(&id);
+        let known = |id: RegionId, region: &Region| match self.unreported {
+            true => !region.provisional,
+            false => said(id),
+        };
+        let channel = |region: &Region| region.zone.tenant.channel;
         let apart = |other: RegionId| {
             exact(other).is_some_and(|beside| {
+                // What is pinned goes by no other region, whatever else these have.
+                let pinned = self.unreported && channel(region) != channel(beside);
                 let mut groups = beside.groups.iter();
-                let disjoint = !groups.any(|group| region.groups.binary_search(group).is_ok());
-                disjoint && named(id) && named(other)
+                (pinned || known(id, region) && known(other, beside))
+                    && !groups.any(|group| region.groups.binary_search(group).is_ok())
             })
         };
         self.home.is_some() && self.shared().all(apart)
