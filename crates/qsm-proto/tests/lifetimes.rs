@@ -189,7 +189,10 @@ fn what_was_sent_before_its_lifetime_was_told_expires_though_nobody_speaks_of_it
     cluster.withheld.clear();
     cluster.paused.clear();
     cluster.run(Duration::from_secs(1));
-    assert_eq!(delivered(&cluster, LACKING, 0), [1, 2, 4, 5, 6, 7, 8, 9, 10]);
+    assert_eq!(
+        delivered(&cluster, LACKING, 0),
+        [1, 2, 4, 5, 6, 7, 8, 9, 10]
+    );
     assert_eq!(lost(&cluster, LACKING), [(0, 3, 3, 2)]);
     assert_eq!(expired(&cluster, LACKING), 1);
 }

@@ -110,7 +110,12 @@ fn private_region_beside_a_merged_one(cluster: &mut Cluster) {
         unwanted: vec![GroupId(1)],
         since: Vec::new(),
     };
-    let sender = [own.clone(), shared(&[0, 1]), view.clone(), filters(vec![others])];
+    let sender = [
+        own.clone(),
+        shared(&[0, 1]),
+        view.clone(),
+        filters(vec![others]),
+    ];
     cluster.batch_for(SENDER, &sender);
     cluster.batch_for(AWAY, &[own, shared(&[0]), view, filters(Vec::new())]);
     cluster.run(SECOND / 20);

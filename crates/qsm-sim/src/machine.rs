@@ -174,7 +174,9 @@ impl Machine {
     pub(crate) fn shared_regions(&self) -> Vec<ToldRegion> {
         let regions = self.all_regions().filter(|region| region.member());
         let regions = regions.map(ToldRegion::of);
-        regions.filter(|one| one.address.ip().is_multicast()).collect()
+        regions
+            .filter(|one| one.address.ip().is_multicast())
+            .collect()
     }
 
     /// Hands out a group in these ways beside its order.

@@ -74,7 +74,7 @@ fn what_all_have_by_an_acknowledgement_takes_no_room_from_what_is_kept() {
     let mut bench = bench(rate::UNLIMITED);
     // There is room for one block beside those that are in flight.
     bench.pool = BlockPool::new(1 << 20, BLOCK_BYTES);
-    for _ in 0..2 {
+    for _ in 0..20 {
         fill(&mut bench);
         bench.trains();
     }
