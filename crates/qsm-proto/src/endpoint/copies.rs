@@ -25,6 +25,8 @@ pub(super) struct Copies {
     segment_bytes: usize,
     reason: Reason,
     to: Vec<SocketAddr>,
+    /// Those of them, and of those who have it, to whom copies do not count as sent yet.
+    uncounted: usize,
 }
 
 impl Copies {
@@ -34,6 +36,7 @@ impl Copies {
             segment_bytes: 1,
             reason: Reason::Data,
             to: Vec::new(),
+            uncounted: 0,
         }
     }
 
@@ -50,6 +53,7 @@ impl Copies {
         }
         let before = self.to.len();
         self.to.extend(to);
+        self.uncounted += self.to.len() - before;
         let packets = original.bytes.len().div_ceil(original.segment_bytes.max(1));
         stats.copies_sent += ((self.to.len() - before) * packets) as u64;
         self.segment_bytes = original.segment_bytes.max(1);
@@ -64,9 +68,11 @@ impl Copies {
         }
     }
 
-    /// Bytes of all that are still to go.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes.len() * self.to.len()
+    /// Bytes of copies that have left and did not count as sent until now.
+    pub(super) fn take_sent(&mut self) -> usize {
+        let sent = self.uncounted.saturating_sub(self.to.len());
+        self.uncounted = self.to.len();
+        self.bytes.len() * sent
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -224,6 +224,7 @@ impl Endpoint {
     /// The next datagrams to send: control first, then streams in turn. `None`: nothing now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
         let now = self.advance(now);
+        self.count_copies();
         if let Some(sent) = self.followed.take()
             && let Some(mut cx) = self.region(sent.region)
         {
@@ -258,12 +259,10 @@ impl Endpoint {
         if transmit.to.is_group() && !multicast {
             self.copies.begin(&transmit, table.others_at(to, me), stats);
             if !self.copies.is_empty() {
-                spend(&mut self.node.send_limit, now, self.copies.bytes());
                 return self.copies.poll();
             }
         } else if transmit.to.is_group() && self.node.copied > 0 {
             self.copies.begin(&transmit, table.recipients_at(to), stats);
-            spend(&mut self.node.send_limit, now, self.copies.bytes());
         }
         spend(&mut self.node.send_limit, now, transmit.bytes.len());
         Some(transmit)
@@ -272,14 +271,13 @@ impl Endpoint {
     fn poll_data(&mut self, now: Instant) -> Option<Transmit<'_>> {
         self.node.note_repairs_left();
         let (multicast, me) = (self.node.config.multicast, self.node.origin);
-        let most = match &mut self.node.send_limit {
-            None => usize::MAX,
-            Some(limit) => {
-                let packets = limit.train(now, self.node.config.datagram_bytes);
-                limit.hold(packets.is_none() && self.regions.table.has_ready(now));
-                packets?
+        if let Some(limit) = &mut self.node.send_limit {
+            let open = limit.is_open(now);
+            limit.hold(!open && self.regions.table.has_ready(now));
+            if !open {
+                return None;
             }
-        };
+        }
         let ReadyStream {
             region,
             stream,
@@ -296,6 +294,10 @@ impl Endpoint {
             false => others.clone().count().saturating_sub(1),
         };
         stream.share_rate(now, copies);
+        let limit = self.node.send_limit.as_ref();
+        let most = limit.map_or(usize::MAX, |limit| {
+            limit.train(self.node.config.datagram_bytes * (1 + copies))
+        });
         let train = stream.poll_train_of(now, most)?;
         self.node.earn_repairs(train.bytes.len());
         if self.node.config.recovery.parities_ahead > 0 {
@@ -321,17 +323,15 @@ impl Endpoint {
             if !recipients.is_empty() {
                 let to = recipients.addresses();
                 self.copies.begin(&transmit, to, &mut self.node.stats);
-                spend(&mut self.node.send_limit, now, self.copies.bytes());
             }
-            spend(&mut self.node.send_limit, now, transmit.bytes.len());
-            return Some(transmit);
+        } else {
+            self.copies.begin(&transmit, others, &mut self.node.stats);
+            if !self.copies.is_empty() {
+                return self.copies.poll();
+            }
         }
-        self.copies.begin(&transmit, others, &mut self.node.stats);
-        spend(&mut self.node.send_limit, now, self.copies.bytes());
-        match self.copies.is_empty() {
-            true => Some(transmit),
-            false => self.copies.poll(),
-        }
+        spend(&mut self.node.send_limit, now, transmit.bytes.len());
+        Some(transmit)
     }
 
     /// The next event.
@@ -349,9 +349,11 @@ impl Endpoint {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let (now, from) = (self.node.now, self.node.requests_from);
+        let limit = self.node.send_limit.as_ref();
+        let trains_from = limit.map_or(Instant(0), SendLimit::opens);
         let mut next = self.membership.next_timeout().unwrap_or(Instant::NEVER);
         for region in self.regions.table.iter() {
-            next = next.min(region.next_timeout(from));
+            next = next.min(region.next_timeout(from, trains_from));
             next = next.min(region.leave_timeout(now).unwrap_or(Instant::NEVER));
         }
         if self.node.request_window.has_opened() {
@@ -362,7 +364,7 @@ impl Endpoint {
         next = next.min(counts.unwrap_or(Instant::NEVER));
         let report = self.reporter.as_ref().and_then(Reporter::due);
         next = next.min(report.unwrap_or(Instant::NEVER));
-        let limit = self.node.send_limit.as_ref().and_then(SendLimit::due);
+        let limit = limit.and_then(SendLimit::due);
         next = next.min(limit.unwrap_or(Instant::NEVER));
         (next < Instant::NEVER).then_some(next)
     }
@@ -729,6 +731,12 @@ impl Endpoint {
     fn for_each_region(&mut self, step: impl FnMut(&mut RegionCx<'_>)) {
         self.regions
             .for_each(&mut self.node, &mut self.membership, step);
+    }
+
+    /// Copies that have been taken since the last look at them have left. Rule R-RATE-13.
+    fn count_copies(&mut self) {
+        let bytes = self.copies.take_sent();
+        spend(&mut self.node.send_limit, self.node.now, bytes);
     }
 
     /// Time never goes back (contract 1).

@@ -32,10 +32,14 @@ impl SendLimit {
         })
     }
 
-    /// New packets of this length that may leave together now, at least one; `None`: none may.
-    pub(crate) fn train(&self, now: Instant, packet_bytes: usize) -> Option<usize> {
-        let open = self.opens() <= now;
-        open.then(|| (self.burst_bytes() / packet_bytes.max(1)).max(1))
+    /// New packets may leave now.
+    pub(crate) fn is_open(&self, now: Instant) -> bool {
+        self.opens() <= now
+    }
+
+    /// New packets that may leave together, at least one, where one takes so many bytes with its copies.
+    pub(crate) fn train(&self, packet_bytes: usize) -> usize {
+        (self.burst_bytes() / packet_bytes.max(1)).max(1)
     }
 
     /// New messages wait for it, or not.
@@ -54,14 +58,18 @@ impl SendLimit {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// So many bytes leave now, copies among them.
+    /// So many bytes have left by now.
     pub(crate) fn spend(&mut self, now: Instant, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
         let time = u128::from(bytes) * SECOND_NS / u128::from(self.bytes_per_second);
         let time = Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX));
         self.paid = self.paid.max(now).after(time);
     }
 
-    fn opens(&self) -> Instant {
+    /// When new packets may leave, if nothing else leaves before.
+    pub(crate) fn opens(&self) -> Instant {
         Instant(self.paid.0.saturating_sub(crate::nanoseconds(BURST)))
     }
 }
@@ -80,7 +88,7 @@ mod tests {
         for step in 0..1000_u64 {
             let now = Instant(step * MS / 10);
             limit.spend(now, others / 10);
-            while limit.train(now, 250).is_some() {
+            while limit.is_open(now) {
                 limit.spend(now, packet);
                 by_ms[usize::try_from(step / 10).unwrap()] += packet;
             }
@@ -107,12 +115,13 @@ mod tests {
     #[test]
     fn what_waits_may_leave_when_the_rest_is_paid() {
         let mut limit = SendLimit::new(1_000_000).unwrap();
-        assert_eq!((limit.train(Instant(0), 400), limit.due()), (Some(2), None));
+        assert!(limit.is_open(Instant(0)) && limit.due().is_none());
         limit.spend(Instant(0), 5000);
-        assert_eq!((limit.train(Instant(0), 400), limit.due()), (None, None));
+        assert!(!limit.is_open(Instant(4 * MS - 1)) && limit.due().is_none());
         limit.hold(true);
         assert_eq!(limit.due(), Some(Instant(4 * MS)));
-        assert_eq!(limit.train(Instant(4 * MS), 5000), Some(1));
+        assert!(limit.is_open(Instant(4 * MS)));
+        assert_eq!([250, 400, 5000].map(|bytes| limit.train(bytes)), [4, 2, 1]);
         assert!(SendLimit::new(0).is_none());
     }
 }

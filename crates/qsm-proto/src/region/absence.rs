@@ -15,7 +15,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use qsm_wire::{CatchUp, Origin, Summary, SummarySlot, TAIL_BYTES};
+use qsm_wire::{CatchUp, Origin, Summary, SummarySlot, TAIL_BYTES, ViewNumber};
 
 use super::{Region, RegionCx};
 use crate::receive::{ReceiveStream, StreamMarks};
@@ -53,6 +53,8 @@ pub(super) struct Absence {
     since: Instant,
     nonce: u64,
     asked_at: Instant,
+    /// The newest view then: its live members are asked.
+    asked_in: ViewNumber,
     /// Time that the last answer took.
     answered_in: Duration,
     /// Members that have yet to answer.
@@ -85,6 +87,7 @@ impl Absence {
             since,
             nonce: NONCE_FIRST,
             asked_at: now,
+            asked_in: ViewNumber::default(),
             answered_in: Duration::ZERO,
             silent: Vec::new(),
             extents: BTreeMap::new(),
@@ -320,13 +323,15 @@ impl RegionCx<'_> {
         !absence.extents.iter().any(waits)
     }
 
+    /// Names the view whose live members it has asked: in a newer one there may be some that it has not.
     fn say_caught_up(&mut self) {
-        let view = self.region.history.newest();
-        let (id, number) = (view.region(), view.number());
-        let now = self.node.now;
-        self.region.said_caught_up = Some((number, now));
+        let Some(asked_in) = self.region.absence.as_ref().map(|one| one.asked_in) else {
+            return;
+        };
+        let (id, now) = (self.region.id(), self.node.now);
+        self.region.said_caught_up = Some((asked_in, now));
         self.membership
-            .caught_up(now, id, number, &mut self.node.outbox);
+            .caught_up(now, id, asked_in, &mut self.node.outbox);
     }
 
     /// Chooses the region's leader, and members that change with each choice; asks them.
@@ -338,7 +343,7 @@ impl RegionCx<'_> {
             return;
         };
         absence.nonce += 1;
-        absence.asked_at = now;
+        (absence.asked_at, absence.asked_in) = (now, view.number());
         absence.extents.clear();
         let leader = view.leader().map_or(0, |at| usize::from(at.0));
         let turn = usize::try_from(absence.nonce - NONCE_FIRST).unwrap_or(0);

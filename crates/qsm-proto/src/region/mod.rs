@@ -569,9 +569,9 @@ impl Region {
     }
 
     /// When something in here is due; [`Instant::NEVER`] if nothing is. Requests are made from
-    /// `requests_from` on.
+    /// `requests_from` on; nothing new leaves before `trains_from`.
     #[must_use]
-    pub(crate) fn next_timeout(&self, requests_from: Instant) -> Instant {
+    pub(crate) fn next_timeout(&self, requests_from: Instant, trains_from: Instant) -> Instant {
         // Asked after every input: plain loops, since most regions have little of anything.
         let mut next = self.ring.next_timeout().unwrap_or(Instant::NEVER);
         for stream in self.streams.values() {
@@ -587,7 +587,8 @@ impl Region {
         }
         next = next.min(self.earshot.due()).min(self.recipients.due());
         next = next.min(self.blocks.due());
-        let sender = self.sender.as_ref().and_then(SendStream::next_timeout);
+        let sender = self.sender.as_ref();
+        let sender = sender.and_then(|sender| sender.next_timeout_from(trains_from));
         sender.map_or(next, |at| next.min(at))
     }
 

@@ -111,8 +111,8 @@ pub(super) struct Served {
     released: UnconfirmedNumbers,
     /// That view.
     released_in: ViewNumber,
-    /// How far the stream was stable before they acknowledged anything.
-    stable_before: u64,
+    /// How far the stream was stable before they acknowledged anything; `None`: they have not.
+    stable_before: Option<u64>,
     /// Messages of packets that they have made this node let go: members may be away in that view. By
     /// the first packet of the view that each was sent in.
     freed_before: BTreeMap<u64, UnconfirmedNumbers>,
@@ -139,10 +139,9 @@ impl Served {
     /// Looks at an acknowledgement, before the stream takes it and forgets the packets.
     pub(super) fn note_ack(&mut self, ack: &Ack, stream: &SendStream) {
         if ack.view > stream.view() && ack.stable_upto > stream.stable_upto() {
-            self.released_in = ack.view;
-            if self.released.is_empty() {
-                self.stable_before = stream.stable_upto();
-            }
+            self.released_in = self.released_in.max(ack.view);
+            let before = || stream.stable_upto();
+            self.stable_before.get_or_insert_with(before);
             let packets = stream.unstable(stream.stable_upto(), ack.stable_upto);
             packets.for_each(|(group, low)| self.released.note(group, low.into()));
         }
@@ -150,10 +149,7 @@ impl Served {
 
     /// Looks at an acknowledgement that the stream has taken.
     pub(super) fn note_taken(&mut self, ack: &Ack, stream: &SendStream) {
-        if !self.let_go.is_empty() && stream.stable_upto() >= stream.overrun() {
-            self.let_go = UnconfirmedNumbers::default();
-            self.laggards.clear();
-        }
+        self.forget_let_go(stream);
         let stable = stream.stable_upto();
         self.answered.retain(|_, upto| *upto > stable);
         if ack.view > stream.view() || self.returned.is_empty() {
@@ -164,6 +160,16 @@ impl Served {
         }
         self.returned
             .retain(|_, returned| !returned.is_done(stable));
+    }
+
+    /// Live members have what was let go, if those of the views that are known have said so: of a later
+    /// view it is not known who is away in it.
+    fn forget_let_go(&mut self, stream: &SendStream) {
+        let all = self.knows_views() && stream.stable_upto() >= stream.overrun();
+        if all && !self.let_go.is_empty() {
+            self.let_go = UnconfirmedNumbers::default();
+            self.laggards.clear();
+        }
     }
 
     /// Notes what is not kept any more for members that are, or were, away, or may be in a view that
@@ -183,7 +189,8 @@ impl Served {
             lacks.for_each(|one| away.freed.note(one.group, one.low.into()));
         }
         if self.view.as_ref().is_none_or(|view| !self.knows(view)) {
-            for one in freed.iter().filter(|one| one.sequence > self.stable_before) {
+            let before = self.stable_before.unwrap_or(0);
+            for one in freed.iter().filter(|one| one.sequence > before) {
                 let sent_in = self.freed_before.entry(stream.view_start(one.sequence));
                 sent_in.or_default().note(one.group, one.low.into());
             }
@@ -295,7 +302,9 @@ impl Served {
         self.returned.retain(|origin, _| stays(origin));
         if view.number() >= self.released_in {
             self.released = UnconfirmedNumbers::default();
+            self.stable_before = None;
             self.freed_before.clear();
+            self.forget_let_go(stream);
         }
     }
 
@@ -331,10 +340,8 @@ impl Served {
             (origin, returned)
         });
         self.returned.extend(back);
-        let stable = match self.released.is_empty() {
-            true => stream.map_or(0, SendStream::stable_upto),
-            false => self.stable_before,
-        };
+        let stable = stream.map_or(0, SendStream::stable_upto);
+        let stable = self.stable_before.unwrap_or(stable);
         for member in view.away_members() {
             let last_before = |view| stream.and_then(|stream| stream.last_before(view));
             let joined = last_before(member.joined).unwrap_or(0);
@@ -386,6 +393,7 @@ impl Served {
             if away.firsts.is_empty() {
                 let mut numbers = UnconfirmedNumbers::default();
                 numbers.add_low(self.released.clone(), routes);
+                numbers.add_low(away.freed.clone(), routes);
                 if let Some(stream) = stream {
                     numbers.add_kept(stream, away.after, u64::MAX, routes);
                 }
@@ -450,7 +458,7 @@ impl Served {
 
     /// Whether the views of all who have acknowledged something are known.
     pub(super) fn knows_views(&self) -> bool {
-        self.released.is_empty()
+        self.stable_before.is_none()
     }
 
     /// Whether nobody of a later view than this has acknowledged anything. Members may be away in
@@ -482,7 +490,7 @@ impl Served {
         let mut all: Vec<Unserved> = Vec::new();
         let stable = stream.stable_upto();
         let idle = stream.is_idle() || upto <= stable;
-        let idle = idle && self.released.is_empty();
+        let idle = idle && self.released.is_empty() && self.let_go.is_empty();
         if idle && self.away.is_empty() && self.returned.is_empty() {
             return all;
         }
@@ -521,10 +529,7 @@ impl Served {
         stream: &SendStream,
         gone: impl Fn(Origin) -> bool,
     ) -> Vec<Unserved> {
-        let stable = match self.released.is_empty() {
-            true => stream.stable_upto(),
-            false => self.stable_before,
-        };
+        let stable = self.stable_before.unwrap_or_else(|| stream.stable_upto());
         let members = view.members().iter();
         let members = members.filter(|member| member.origin != me && gone(member.origin));
         let lacking = members.filter_map(|member| {

@@ -276,7 +276,13 @@ impl SendStream {
     /// nothing comes.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        [self.train_timeout(), self.alarms.next_timeout()]
+        self.next_timeout_from(Instant(0))
+    }
+
+    /// The same, where nothing new may leave before that time.
+    pub(crate) fn next_timeout_from(&self, trains_from: Instant) -> Option<Instant> {
+        let train = self.train_timeout().map(|at| at.max(trains_from));
+        [train, self.alarms.next_timeout()]
             .into_iter()
             .flatten()
             .min()

@@ -12,6 +12,7 @@ mod paces;
 mod parities;
 mod prompt;
 mod residue;
+mod sending;
 mod slowness;
 mod strangers;
 
@@ -35,6 +36,7 @@ use self::paces::add_paces;
 use self::parities::add_parities;
 use self::prompt::add_prompt;
 use self::residue::{add_common, add_merging, add_residue};
+use self::sending::add_send_limit;
 use self::slowness::slow_down;
 use self::strangers::add_strangers;
 use crate::content::Sizes;
@@ -119,10 +121,11 @@ fn add_choices(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
     let options = add_prompt(add_common(add_merging(options, sizes), sizes));
     let options = add_hints(add_parities(options));
     let options = add_batches(add_minima(add_paces(add_lifetimes(add_addresses(options)))));
-    match sizes.faults_max {
+    let options = match sizes.faults_max {
         0 => options,
         _ => add_strangers(add_foreign(options)),
-    }
+    };
+    add_send_limit(options)
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

@@ -49,7 +49,12 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let config = Config::new(NodeId(1), SocketAddr::from(([127, 0, 0, 1], 1)));
+        Self::with_retention(1 << 20)
+    }
+
+    fn with_retention(bytes: usize) -> Self {
+        let mut config = Config::new(NodeId(1), SocketAddr::from(([127, 0, 0, 1], 1)));
+        config.limits.send_bytes = 1 << 20;
         let id = StreamId {
             origin: origin(1),
             channel: ChannelId(9),
@@ -61,7 +66,7 @@ impl Bench {
         let config = SendConfig::new(&config);
         Self {
             served: Served::default(),
-            pool: BlockPool::new(1 << 20, 1 << 20),
+            pool: BlockPool::new(1 << 20, bytes),
             stream: SendStream::new(config, header, id, ViewNumber(1)),
         }
     }
@@ -100,6 +105,12 @@ impl Bench {
             payload: &[1; 1200],
         };
         self.stream.push(NOW, &mut self.pool, message).unwrap();
+    }
+
+    /// Looks at what has been freed for want of room.
+    fn note_let_go(&mut self) {
+        let freed = self.stream.take_freed();
+        self.served.note_freed(&freed, &self.stream);
     }
 
     /// Senders reported, and the packet up to which they are.
@@ -219,6 +230,45 @@ fn what_was_let_go_before_its_sender_knew_who_is_away_is_named_to_those_it_was_f
         let ranges = |numbers: &UnconfirmedNumbers| numbers.clone().ranges(9, |_| None);
         assert_eq!(ranges(&one.released), ranges(&lacks), "{node}");
     }
+}
+
+// Rules R-RATE-10, R-VIEW-13: those live in a view that the sender does not know yet have what was let go, and
+// say nothing of who is away in it.
+#[test]
+fn what_was_let_go_is_named_to_who_is_away_in_a_view_that_others_have_confirmed_it_in() {
+    let mut bench = Bench::with_retention(0);
+    let (two, three) = (member(2, None), member(3, None));
+    bench.follow(&view(1, vec![two, three]));
+    bench.stream.set_minimum(NOW, u32::MAX);
+    for number in 1.. {
+        bench.push(number);
+        while bench.stream.poll_train(NOW).is_some() {}
+        if bench.stream.overrun() > 0 {
+            break;
+        }
+    }
+    bench.note_let_go();
+    for upto in [bench.stream.overrun(), bench.stream.highest()] {
+        bench.acknowledge(2, upto);
+        bench.note_let_go();
+    }
+    assert!(!bench.served.knows_views());
+    let silent = Member {
+        away: Some(AwayReason::Silent),
+        ..two
+    };
+    bench.follow(&view(2, vec![three, silent]));
+    assert!(bench.served.knows_views());
+    assert_eq!(bench.served.away()[&origin(2)].after, 0);
+    bench.served.note_question(origin(3), 9);
+    assert_eq!(bench.reported(), [], "it has everything");
+    bench.served.note_question(origin(2), 9);
+    let [one] = &bench.served.take()[..] else {
+        panic!("one is told of");
+    };
+    let (ranges, more) = one.released.clone().ranges(9, |_| None);
+    let ranges: Vec<_> = ranges.iter().map(|it| (it.first, it.last)).collect();
+    assert_eq!((ranges, more), (vec![(1, bench.stream.overrun())], 0));
 }
 
 // Rule R-VIEW-13.
