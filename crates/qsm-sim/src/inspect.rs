@@ -126,12 +126,22 @@ impl World {
         Ok(())
     }
 
-    /// The member has that packet of the sender, which it may be itself.
+    /// The member has that packet of the sender, which it may be itself, and others ask it for that: who
+    /// keeps one for parities of its block is no cacher of it.
     fn can_give(&self, member: Origin, region: RegionId, sender: Origin, packet: u64) -> bool {
         let host = self.checkers.history.life(member).map(|life| life.host);
         let host = host.filter(|host| self.apps[*host].origin == Some(member));
         let machine = host.and_then(|host| self.engine.machine(host));
-        member == sender || machine.is_some_and(|machine| machine.holds(region, sender, packet))
+        let Some(machine) = machine.filter(|_| member != sender) else {
+            return member == sender;
+        };
+        let part = machine.region(region);
+        let caches = part.is_some_and(|part| {
+            let stream = part.stream(sender);
+            let view = stream.map(|stream| stream.view_of(packet, part.history()));
+            view.is_some_and(|view| part.history().role(view, packet).keeps)
+        });
+        caches && machine.holds(region, sender, packet)
     }
 
     fn served(&self, origin: Origin, region: RegionId) -> Option<Served<'_>> {

@@ -62,7 +62,8 @@ pub(super) struct Absence {
     /// How far streams go, as those said that have answered.
     extents: BTreeMap<Origin, u64>,
     /// Senders that alone have something of theirs, and of which this node has heard nothing. Those
-    /// that are not there, or nobody knows where, say it when this node is live again.
+    /// that are not there, or nobody knows where, say it when this node is live again; what others have
+    /// of theirs is waited for.
     unheard: BTreeSet<Origin>,
     /// Numbers up to which somebody who knows has said in which views streams were sent.
     placed: BTreeMap<Origin, u64>,
@@ -260,7 +261,7 @@ impl RegionCx<'_> {
         }
     }
 
-    /// Only this sender can repair something: if nothing is heard of it, it is passed over unless
+    /// Only this sender can repair something: if nothing is heard of it, that is passed over unless
     /// it is a live member.
     pub(super) fn pass_over_unheard(&mut self, sender: Origin) {
         if let Some(absence) = &mut self.region.absence
@@ -315,7 +316,8 @@ impl RegionCx<'_> {
         let waits = |(sender, highest): (&Origin, &u64)| match region.streams.get(sender) {
             Some(stream) if absence.unheard.contains(sender) => {
                 let there = stream.sender_address().is_some() || region.history.takes_part(*sender);
-                stream.contiguous() < *highest && there
+                let left = !there && stream.is_left_to_sender(*highest);
+                stream.contiguous() < *highest && !left
             }
             Some(stream) => stream.contiguous() < *highest,
             None => region.queries.contains_key(sender),

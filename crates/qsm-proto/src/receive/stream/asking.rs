@@ -43,6 +43,14 @@ impl ReceiveStream {
         gap.map(|gap| gap.ask(now, None)).is_some()
     }
 
+    /// Tells whether all that is missing up to this packet has been asked of the sender last: by all that is
+    /// known here nobody else has it.
+    pub(crate) fn is_left_to_sender(&self, upto: u64) -> bool {
+        let mut missing = self.gaps.iter().take_while(|gap| gap.first <= upto);
+        let of_sender = |gap: &Gap| gap.attempts > 0 && gap.asked_of.is_none();
+        self.highest >= upto && missing.all(of_sender)
+    }
+
     /// Recomputes [`ReceiveStream::due`] after histories of gaps have changed.
     pub fn refresh_due(&mut self) {
         let due = self.gaps.next_due().unwrap_or(Instant::NEVER);
