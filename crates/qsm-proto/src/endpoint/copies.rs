@@ -99,3 +99,31 @@ impl Copies {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Rule R-RATE-13.
+    #[test]
+    fn copies_count_when_they_have_left() {
+        let to = |port| SocketAddr::from(([10, 0, 0, 1], port));
+        let mut copies = Copies::new();
+        let original = Transmit {
+            to: Destination::Node(to(1)),
+            bytes: &[0; 100],
+            segment_bytes: 100,
+            reason: Reason::Data,
+        };
+        let mut stats = Stats::default();
+        copies.begin(&original, (2..6).map(to), &mut stats);
+        assert_eq!((copies.take_sent(), stats.copies_sent), (0, 4));
+        assert!(copies.poll().is_some());
+        assert_eq!([copies.take_sent(), copies.take_sent()], [100, 0]);
+        // Who has one call for many takes them off the list.
+        copies.left().unwrap().to.truncate(1);
+        assert_eq!(copies.take_sent(), 200);
+        assert!(copies.poll().is_some() && copies.poll().is_none());
+        assert_eq!((copies.take_sent(), copies.is_empty()), (100, true));
+    }
+}

@@ -128,6 +128,7 @@ impl Watermarks {
         for sequence in fresh.max(least + 1)..=claim.cached_upto {
             let lacking = members
                 .iter()
+                .filter(|(member, ..)| !is_out(claim, *member, live))
                 .find(|(_, _, region)| contiguous(region).is_some_and(|has| has < sequence));
             let held = || {
                 let mut live = live.iter();
@@ -145,6 +146,17 @@ impl Watermarks {
         }
         Ok(())
     }
+}
+
+/// The sender has a newer view without this member, or has ended its stream there, and owes it nothing any more: a
+/// member that stood still may speak of the old view when it goes on.
+fn is_out(claim: &Claim, member: Origin, live: &[(Origin, &Machine)]) -> bool {
+    let sender = live.iter().find(|(origin, _)| *origin == claim.sender);
+    let without = |view: &RegionView| view.number() > claim.view && view.index_of(member).is_none();
+    sender.is_some_and(|(_, machine)| {
+        let view = machine.region(claim.region).map(Region::view);
+        view.is_none_or(without)
+    })
 }
 
 /// Neither the sender nor a cacher of the packet runs any more: what was said while they did is still

@@ -217,6 +217,9 @@ fn a_packet_waits_for_company_as_long_as_it_may() {
         bench.stream.next_timeout(),
         Some(start.after(config.pace.batch_delay))
     );
+    // Rule R-RATE-13: no sooner than the node may send again.
+    let opens = start.after(Duration::from_millis(5));
+    assert_eq!(bench.stream.next_timeout_from(opens), Some(opens));
     bench.wait(Duration::from_millis(2));
     bench.push(0, &[1; 100]).expect("room");
     assert_eq!(bench.train(), None);
