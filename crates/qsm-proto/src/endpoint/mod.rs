@@ -735,8 +735,9 @@ impl Endpoint {
 
     /// Copies that have been taken since the last look at them have left. Rule R-RATE-13.
     fn count_copies(&mut self) {
-        let bytes = self.copies.take_sent();
-        spend(&mut self.node.send_limit, self.node.now, bytes);
+        if let Some(limit) = &mut self.node.send_limit {
+            limit.spend(self.node.now, self.copies.take_sent() as u64);
+        }
     }
 
     /// Time never goes back (contract 1).
