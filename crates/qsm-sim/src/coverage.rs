@@ -42,6 +42,8 @@ qsm_metrics::metrics! {
         foreigns: counter(faults),
         /// Datagrams refused by their tags.
         refused: counter(datagrams),
+        /// Lies told by members.
+        lies: counter(datagrams),
         /// Roles taken up.
         enters: counter(roles),
         /// Roles given up.
@@ -141,9 +143,13 @@ impl Coverage {
         *counter += 1;
     }
 
-    /// The same with so many datagrams refused by their tags.
-    pub(crate) fn with_refused(self, refused: u64) -> Self {
-        Self { refused, ..self }
+    /// The same with so many datagrams refused by their tags, and lies told.
+    pub(crate) fn with_refused(self, refused: u64, lies: u64) -> Self {
+        Self {
+            refused,
+            lies,
+            ..self
+        }
     }
 
     /// A role is taken up or given up.

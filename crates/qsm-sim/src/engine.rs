@@ -10,6 +10,7 @@
 
 mod capture;
 mod guard;
+mod insider;
 mod networks;
 mod output;
 mod refusal;
@@ -36,6 +37,7 @@ use crate::checkers::watermarks::Claim;
 use crate::clock::Clock;
 use crate::cost::{Cpu, Waiting};
 use crate::digest::Digest;
+use crate::insider::Liar;
 use crate::machine::{Deliveries, Machine};
 use crate::mischief::{Mischief, Saboteur};
 use crate::trace::{Trace, TraceEntry};
@@ -47,10 +49,6 @@ const REFUSAL_DELAY: Duration = Duration::from_micros(100);
 const TIMER_SLACK: Duration = Duration::from_micros(1);
 /// Timeouts of one host in a row that change nothing before it counts as an endless loop.
 const IDLE_TIMEOUTS_MAX: u32 = 200;
-/// Inputs of a host in one second, on average over all hosts, that no workload here needs: more is
-/// a storm.
-const INPUTS_PER_SECOND_MAX: u64 = 20_000;
-
 /// What the engine hands back when it stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -226,6 +224,7 @@ pub(crate) struct Engine {
     invariants_every: u64,
     refusals: bool,
     guard: Guard,
+    liar: Option<Box<Liar>>,
 }
 
 impl Engine {
@@ -252,6 +251,7 @@ impl Engine {
             invariants_every: options.invariants_every,
             refusals: options.refusals,
             guard: Guard::new(options.tagged, options.mischief, seed),
+            liar: None,
         }
     }
 
@@ -767,21 +767,6 @@ impl Engine {
             self.outputs.overran = overruns != state.overruns;
             state.overruns = overruns;
         }
-    }
-
-    fn check_storm(&mut self) -> Result<(), Violation> {
-        let second = self.now.0 / 1_000_000_000;
-        if self.second.0 != second {
-            self.second = (second, self.inputs);
-        }
-        let inputs = self.inputs - self.second.1;
-        let most = INPUTS_PER_SECOND_MAX * self.hosts.len() as u64;
-        // Where nothing is checked, work may be as much as is asked for.
-        if inputs > most && self.invariants_every > 0 {
-            let message = format!("more than {most} inputs within a second: a storm");
-            return Err(Violation::new("storm", message));
-        }
-        Ok(())
     }
 
     fn set_timer(&mut self, host: usize) {

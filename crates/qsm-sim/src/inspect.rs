@@ -33,6 +33,7 @@ const LOSS_MAX_PPM: u32 = 10_000;
 impl World {
     /// Judges what every sender says of itself at this moment.
     pub(crate) fn inspect(&mut self) -> Result<(), Violation> {
+        self.judge_hang()?;
         if !self.checkers.armed {
             return Ok(());
         }

@@ -114,11 +114,13 @@ pub enum Mischief {
     CreditLost,
     /// Hosts let datagrams through whose tags do not fit.
     TagIgnored,
+    /// Hosts take what a member says in the name of its region's leader for the leader's word.
+    NameBelieved,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 39] = [
+    pub const ALL: [(&'static str, Self); 40] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -158,6 +160,7 @@ impl Mischief {
         ("foreign-ignored", Self::ForeignIgnored),
         ("credit-lost", Self::CreditLost),
         ("tag-ignored", Self::TagIgnored),
+        ("name-believed", Self::NameBelieved),
     ];
 
     /// Whether packets are touched, and not only deliveries or options.

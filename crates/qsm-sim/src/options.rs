@@ -12,6 +12,7 @@ use crate::cost::CostModel;
 use crate::faults::Fault;
 use crate::hints::Hint;
 use crate::hosts::{HostPlan, ServicePatience};
+use crate::insider::Insider;
 use crate::mischief::Mischief;
 use crate::pattern::GroupPlan;
 use crate::workload::{Churn, Flow};
@@ -89,6 +90,8 @@ pub struct SimOptions {
     pub refusals: bool,
     /// Datagrams carry tags that strangers cannot make, and hosts refuse what its tag does not fit.
     pub tagged: bool,
+    /// A member that lies; `None`: all are honest.
+    pub insider: Option<Insider>,
     /// How regions are cut.
     pub layout: Layout,
     /// What the work of nodes costs; `None`: no time but the network's `cpu_per_datagram`.
@@ -151,6 +154,7 @@ impl SimOptions {
             tells_rates: false,
             refusals: false,
             tagged: false,
+            insider: None,
             layout: Layout::default(),
             costs: None,
             invariants_every: 1,

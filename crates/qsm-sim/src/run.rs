@@ -364,6 +364,10 @@ impl Run {
                 world.engine.freeze(host, now);
             }
         }
+        if let Some(insider) = &world.options.insider {
+            // It is found out.
+            world.stop(insider.host);
+        }
         let services: Vec<usize> = world.options.services().collect();
         for host in services {
             if world.engine.machine(host).is_none() {
@@ -386,7 +390,7 @@ impl Run {
             let Some(difference) = self.world.disagreement() else {
                 return Ok(());
             };
-            if !self.world.checkers.armed && self.world.engine.now() >= deadline {
+            if !self.world.checkers.judges() && self.world.engine.now() >= deadline {
                 return Ok(());
             }
             self.wait(deadline, watch, "views", || difference)?;
@@ -399,7 +403,7 @@ impl Run {
         for (host, group, origin) in senders {
             while self.world.apps[host].origin == Some(origin)
                 && !self.world.publish(host, group)?
-                && self.world.checkers.armed
+                && self.world.checkers.judges()
             {
                 self.wait(deadline, watch, "progress", || {
                     format!("{origin} cannot publish to group {group}")
@@ -412,7 +416,7 @@ impl Run {
     /// Waits until everything has been delivered and only sessions have heartbeats.
     fn rest(&mut self, deadline: Instant, watch: Watch<'_>) -> Result<(), Violation> {
         // Nobody publishes any more: what is complete once remains so.
-        let mut complete = !self.world.checkers.armed;
+        let mut complete = !self.world.checkers.judges();
         loop {
             if self.world.checkers.armed {
                 let (now, waiting) = (self.world.engine.now(), self.world.waiting());
@@ -433,7 +437,7 @@ impl Run {
                 self.wait(deadline, watch, unsettled.checker, || unsettled.message)?;
                 continue;
             };
-            if !self.world.checkers.armed && self.world.engine.now() >= deadline {
+            if !self.world.checkers.judges() && self.world.engine.now() >= deadline {
                 return Ok(());
             }
             self.wait(deadline, watch, "rest", || {
@@ -523,7 +527,9 @@ impl Run {
             repairs: world.repairs(),
             round_ns: world.round_ns(),
             senders: world.sender_packets(),
-            coverage: world.coverage.with_refused(world.engine.refused()),
+            coverage: world
+                .coverage
+                .with_refused(world.engine.refused(), world.engine.lies()),
             traffic: world.engine.traffic().counts,
             stats: world.totals(),
             hosts: world.counters(),

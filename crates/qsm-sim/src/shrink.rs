@@ -101,6 +101,46 @@ impl Search<'_> {
             },
         );
         better |= self.each(
+            |options| {
+                options
+                    .insider
+                    .as_ref()
+                    .map_or(0, |insider| insider.lies.len())
+            },
+            |options, at| {
+                if let Some(insider) = &mut options.insider
+                    && insider.lies.len() > 1
+                    && let Some(lie) = insider.lies.iter().nth(at).copied()
+                {
+                    insider.lies.remove(&lie);
+                }
+            },
+        );
+        better |= self.terms();
+        for step in STEPS {
+            if let Some(candidate) = step(&self.best) {
+                better |= self.attempt(candidate);
+            }
+        }
+        better |= self.each(|options| options.groups.len(), empty_group);
+        better |= self.last_node();
+        for host in (1..=self.best.nodes).rev() {
+            let mut candidate = self.best.clone();
+            for plan in &mut candidate.groups {
+                plan.subscribers.remove(&host);
+                plan.publishers.remove(&host);
+            }
+            if candidate.groups != self.best.groups {
+                better |= self.attempt(candidate);
+            }
+        }
+        better
+    }
+
+    /// Takes away what an operator wants.
+    fn terms(&mut self) -> bool {
+        let mut better = false;
+        better |= self.each(
             |options| options.hints.len(),
             |options, at| {
                 options.hints.remove(at);
@@ -130,23 +170,6 @@ impl Search<'_> {
                 }
             },
         );
-        for step in STEPS {
-            if let Some(candidate) = step(&self.best) {
-                better |= self.attempt(candidate);
-            }
-        }
-        better |= self.each(|options| options.groups.len(), empty_group);
-        better |= self.last_node();
-        for host in (1..=self.best.nodes).rev() {
-            let mut candidate = self.best.clone();
-            for plan in &mut candidate.groups {
-                plan.subscribers.remove(&host);
-                plan.publishers.remove(&host);
-            }
-            if candidate.groups != self.best.groups {
-                better |= self.attempt(candidate);
-            }
-        }
         better
     }
 
@@ -156,7 +179,9 @@ impl Search<'_> {
         loop {
             let mut candidate = self.best.clone();
             let last = candidate.nodes;
+            let insider = candidate.insider.as_ref();
             let used = candidate.flows.iter().any(|flow| flow.host == last)
+                || insider.is_some_and(|insider| insider.host == last)
                 || candidate.churn.iter().any(|(_, churn)| churn.host == last)
                 || candidate
                     .faults

@@ -4,6 +4,7 @@
 mod batches;
 mod expiry;
 mod foreign;
+mod insider;
 mod names;
 mod plans;
 mod prompt;
@@ -114,6 +115,7 @@ impl World {
             overruns: BTreeMap::new(),
             options,
         };
+        world.begin_lies();
         world.add_hosts();
         world.plan_roles();
         for host in 0..=world.options.nodes {
@@ -388,6 +390,9 @@ impl World {
     }
 
     fn look_at(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
+        if self.checkers.is_liar(host) {
+            return self.look_at_liar(host, outputs);
+        }
         let mut losses = outputs.deliveries.losses().iter().peekable();
         for (index, row) in outputs.deliveries.rows().iter().enumerate() {
             while let Some((_, loss)) = losses.next_if(|(before, _)| *before <= index) {
@@ -508,30 +513,9 @@ impl World {
             .check(receiver, machine, sender, &others)
     }
 
-    /// Regions in which a live sender has packets that are not stable, and the rounds that have
-    /// been completed there.
-    pub(crate) fn waiting(&self) -> BTreeMap<RegionId, u64> {
-        let mut waiting = BTreeMap::new();
-        for (_, machine) in live(&self.apps, &self.engine) {
-            for region in machine.all_regions() {
-                let own = region.own_stream();
-                if own.is_some_and(|own| own.stable_upto() < own.highest()) {
-                    waiting.insert(region.id(), 0);
-                }
-            }
-        }
-        for (_, machine) in live(&self.apps, &self.engine) {
-            for region in machine.all_regions() {
-                if let Some(rounds) = waiting.get_mut(&region.id()) {
-                    *rounds += region.ring_stats().rounds;
-                }
-            }
-        }
-        waiting
-    }
-
     fn delivered(&mut self, host: usize, row: &Delivered, bytes: &[u8]) -> Result<(), Violation> {
-        let Some(receiver) = self.apps[host].origin else {
+        let judged = !self.checkers.is_of_liar(row.sender);
+        let Some(receiver) = self.apps[host].origin.filter(|_| judged) else {
             return Ok(());
         };
         let Some(group) = self.group_of(host, row.group) else {
@@ -553,7 +537,8 @@ impl World {
     }
 
     fn lost(&mut self, host: usize, loss: &Loss) -> Result<(), Violation> {
-        let Some(receiver) = self.apps[host].origin else {
+        let judged = !self.checkers.is_of_liar(loss.sender());
+        let Some(receiver) = self.apps[host].origin.filter(|_| judged) else {
             return Ok(());
         };
         match *loss {
@@ -616,8 +601,8 @@ impl World {
             (Event::Unserved { .. }, Some(origin)) => self.said_unserved(origin, event),
             (Event::Expelled, _) => slowness::check_expelled(&self.options, host)?,
             (Event::Excluded, Some(origin)) => {
-                if self.checkers.armed && !slowness::may_be_expelled(&self.options, host) {
-                    pauses::check(&self.options, host)?;
+                if self.checkers.judges() && !slowness::may_be_expelled(&self.options, host) {
+                    self.checkers.named(pauses::check(&self.options, host))?;
                 }
                 self.checkers.history.end(origin, now);
                 self.apps[host].origin = None;
@@ -788,12 +773,4 @@ impl World {
         let at = self.engine.now().after(Duration::from_nanos(wait));
         self.engine.schedule(at, Task::Flow(flow));
     }
-}
-
-/// All nodes that have a process and an origin, frozen or not.
-fn live<'a>(apps: &[App], engine: &'a Engine) -> Vec<(Origin, &'a Machine)> {
-    let hosts = apps.iter().enumerate();
-    hosts
-        .filter_map(|(host, app)| Some((app.origin?, engine.machine(host)?)))
-        .collect()
 }

@@ -7,7 +7,8 @@ use std::thread;
 use qsm_gms::GroupPace;
 use qsm_proto::{Pace, Recovery};
 use qsm_sim::{
-    Fault, Flow, Garbage, Mischief, NetworkOptions, SimOptions, SwarmOptions, draw, run,
+    Fault, Flow, Garbage, Insider, Lie, Mischief, NetworkOptions, SimOptions, SwarmOptions, draw,
+    run,
 };
 
 /// Bugs that show only where a sender dies while others still miss some of its packets. The swarm
@@ -44,6 +45,8 @@ const THROTTLES: &[&str] = &["send-limit-raised"];
 const INVASIONS: &[&str] = &["foreign-ignored"];
 /// Bugs that show where strangers send, and nothing else is wrong: see [`estranged`].
 const STRANGERS: &[&str] = &["tag-ignored"];
+/// Bugs that show where a member lies, and little is sent again in time: see [`betrayed`].
+const INSIDERS: &[&str] = &["name-believed"];
 
 /// A bug, the checkers that may notice it, and the number of seeds within which one of them does.
 const BUGS: &[(&str, &[&str], u64)] = &[
@@ -99,6 +102,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("foreign-ignored", &["foreign"], 5),
     ("credit-lost", &["credit"], 10),
     ("tag-ignored", &["tagged"], 5),
+    ("name-believed", &["insider"], 20),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and
@@ -116,7 +120,11 @@ fn death(options: SimOptions) -> SimOptions {
     };
     let crash = Fault::Crash { host: flow.host };
     let faults = vec![(at(50), cut), (at(150), crash), (at(160), Fault::Heal)];
-    SimOptions { faults, ..options }
+    SimOptions {
+        faults,
+        insider: None,
+        ..options
+    }
 }
 
 /// In place of all faults, changes and defects of the run: while the first sender publishes, a member
@@ -145,6 +153,7 @@ fn pause(options: SimOptions) -> SimOptions {
         pace: Pace::default(),
         duration: Duration::from_secs(15),
         gone_after: Duration::from_secs(18),
+        insider: None,
         ..options
     }
 }
@@ -300,6 +309,28 @@ fn estranged(options: SimOptions) -> SimOptions {
     run
 }
 
+/// In place of all faults, changes and defects of the run: a tenth of all packets is lost, and the last member
+/// says that everybody has everything.
+fn betrayed(options: SimOptions) -> SimOptions {
+    let run = limited(options);
+    let host = run.flows.first().map_or(1, |flow| {
+        let mut members = run.groups[flow.group].subscribers.iter().rev();
+        members
+            .find(|host| **host != flow.host)
+            .map_or(1, |host| *host)
+    });
+    SimOptions {
+        repair_bytes_per_second: 0,
+        insider: Some(Insider {
+            host,
+            lies: [Lie::Leadership].into(),
+            from: Duration::from_secs(1),
+            until: Duration::from_secs(10),
+        }),
+        ..run
+    }
+}
+
 /// The first seed that fails with the bug and not without it, and what is said of it.
 fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
     (0..seeds).find_map(|seed| {
@@ -320,6 +351,7 @@ fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
             _ if THROTTLES.contains(&name) => throttled(drawn),
             _ if INVASIONS.contains(&name) => invaded(drawn),
             _ if STRANGERS.contains(&name) => estranged(drawn),
+            _ if INSIDERS.contains(&name) => betrayed(drawn),
             _ => drawn,
         };
         let sound = SimOptions {

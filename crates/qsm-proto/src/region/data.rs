@@ -108,11 +108,13 @@ impl RegionCx<'_> {
         // when they are asked about the dead.
         let witness = !own && self.region.history.lives(speaker);
         let unknown = !self.region.streams.contains_key(&sender);
-        if witness && unknown && says_nothing(beat) {
+        // Of a sender that is a member here the service says it, by a view without it. Rule R-SEC-43.
+        let gone = dead || !self.region.history.lives(sender);
+        if witness && unknown && gone && says_nothing(beat) {
             self.note_without(speaker, sender);
             return true;
         }
-        let over = beat.finished && (own || witness) || witness && dead;
+        let over = beat.finished && (own || witness && gone) || witness && dead;
         let word = HeartbeatWord { own, witness, over };
         if own && beat.highest == 0 {
             // It may yet send in the newest view that it knows.

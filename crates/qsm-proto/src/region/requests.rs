@@ -145,7 +145,9 @@ impl RegionCx<'_> {
             return false;
         }
         if absent.cause == AbsentCause::Expired {
-            return self.take_expired(absent, out);
+            // Only its sender could know of a lifetime here. Rule R-SEC-42.
+            let may = speaker == sender || region.lifetimes.is_some();
+            return may && self.take_expired(absent, out);
         }
         // A member speaks for itself: what another cacher may have is not lost, nor what the sender
         // has.

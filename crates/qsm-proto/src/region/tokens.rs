@@ -69,10 +69,18 @@ impl RegionCx<'_> {
     }
 
     /// The region's word on what this sender may forget, and how fast it may go on; perhaps with
-    /// the word of each of its partitions (R094).
+    /// the word of each of its partitions (R094). It is the word of the view's leader, as far as this
+    /// node knows that view. Rule R-SEC-40.
     pub(crate) fn take_ack(&mut self, from: Origin, ack: &Ack, marks: &[u64]) {
         let region = &*self.region;
-        if region.channel() != ack.stream.channel || !region.history.lives(from) {
+        let known = region.history.exact(ack.view);
+        let leads = known.is_none_or(|view| {
+            view.leader()
+                .and_then(|at| view.member(at))
+                .is_some_and(|leader| leader.origin == from)
+        });
+        let heard = region.history.lives(from) && leads;
+        if region.channel() != ack.stream.channel || !heard {
             self.node.stats.discard_stranger += 1;
             return;
         }

@@ -295,6 +295,8 @@ pub struct RegionRing {
     fresh: bool,
     /// Members that nobody waits for in the present view.
     away: Vec<Origin>,
+    /// The newest round of this view that its leader itself has spoken of.
+    told: u64,
     stats: RingStats,
 }
 
@@ -316,6 +318,7 @@ impl RegionRing {
             flying: None,
             fresh: false,
             away: Vec::new(),
+            told: 0,
             stats: RingStats::default(),
         }
     }
@@ -331,6 +334,7 @@ impl RegionRing {
         self.tracks.follow(!self.away.is_empty(), returned);
         self.place = RingPlace::new(view, me).map(Arc::new);
         self.rounds.clear();
+        self.told = 0;
         self.vouched.clear();
         self.flying = None;
         self.hops.install(now);
@@ -356,7 +360,8 @@ impl RegionRing {
         self.watch.note(now);
     }
 
-    /// A token or call, made by `from` (the packet's origin).
+    /// A token or call, made by `from` (the packet's origin). Rounds are those of the view's leader,
+    /// whoever else says that he leads. Rule R-SEC-40.
     pub fn handle_token(&mut self, turn: &mut Turn<'_>, from: Origin, token: &Token<'_>) {
         self.stats.tokens_received += 1;
         let Some(place) = self.place.clone() else {
@@ -368,10 +373,19 @@ impl RegionRing {
             self.stats.strangers += 1;
         } else if head.view != place.view.number() {
             self.other_view(turn, &place, from, token);
+        } else if head.leader != place.leader {
+            self.stats.strangers += 1;
         } else if head.level == CALL {
             self.handle_call(turn, &place, from, token);
         } else {
             self.handle_ring(turn, &place, from, token);
+        }
+    }
+
+    /// Notes a round that the region's leader itself has spoken of.
+    fn note_told(&mut self, place: &RingPlace, from: Origin, number: u64) {
+        if from == place.leader {
+            self.told = self.told.max(number);
         }
     }
 
@@ -405,7 +419,7 @@ impl RegionRing {
         }
     }
 
-    /// The result of a round, made by `from` (the packet's origin).
+    /// The result of a round, made by `from` (the packet's origin), if that is the leader. Rule R-SEC-40.
     pub fn handle_summary(&mut self, turn: &mut Turn<'_>, from: Origin, summary: &Summary<'_>) {
         let Some(place) = self.place.clone() else {
             self.stats.stale += 1;
@@ -415,17 +429,18 @@ impl RegionRing {
             self.stats.strangers += 1;
             return;
         }
-        let newer_round = self
-            .rounds
-            .iter()
-            .any(|round| round.leader == from && round.number > summary.round.saturating_add(1));
-        if summary.view != place.view.number() || newer_round {
+        if summary.view != place.view.number() || self.told > summary.round.saturating_add(1) {
             self.stats.stale += 1;
+            return;
+        }
+        if from != place.leader {
+            self.stats.strangers += 1;
             return;
         }
         if from == place.me {
             return;
         }
+        self.note_told(&place, from, summary.round);
         self.stats.summaries += 1;
         self.watch.heard(turn.now, summary.slots().next().is_some());
         for slot in summary.slots() {

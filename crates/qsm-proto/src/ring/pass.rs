@@ -49,6 +49,7 @@ impl RegionRing {
             self.stats.strangers += 1;
             return;
         }
+        self.note_told(place, from, head.round);
         self.watch.heard(turn.now, token.slot_count() > 0);
         if !place.seats.first().is_some_and(|leaf| leaf.leads()) {
             for slot in token.slots() {
@@ -85,6 +86,7 @@ impl RegionRing {
             return;
         };
         let leaps = seat.leaps(position, token);
+        self.note_told(place, from, head.round);
         let Some(from) = seat
             .member(position)
             .filter(|_| leaps != SkippedMembers::Strays)
@@ -125,7 +127,9 @@ impl RegionRing {
         }
     }
 
-    /// Where the state of this round is, made new if the round is; `None` if the round is over.
+    /// Where the state of this round is, made new if the round is; `None` if the round is over. A round
+    /// from which nothing has come for a while, and of which its leader has not spoken, gives way to
+    /// one that is not as far. Rule R-SEC-41.
     fn round_at(
         &mut self,
         now: Instant,
@@ -138,7 +142,9 @@ impl RegionRing {
         if current == Some(number) {
             return known;
         }
-        if leader == place.me || current.is_some_and(|current| number < current) {
+        let doubted = |at: usize| number >= self.told && self.rounds[at].is_doubtful(now);
+        let over = |at: usize| number < self.rounds[at].number && !doubted(at);
+        if leader == place.me || known.is_some_and(over) {
             self.stats.stale += 1;
             return None;
         }

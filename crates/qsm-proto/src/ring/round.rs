@@ -24,6 +24,8 @@ const LEVEL_TIMEOUT: Duration = Duration::from_millis(100);
 const ROUND_TIMEOUT: Duration = Duration::from_millis(200);
 /// A ring's leader waits this many times the longest rotation of late.
 const PATIENCE: u32 = 8;
+/// Age from which on a round may have been invented.
+const DOUBTFUL: Duration = Duration::from_millis(500);
 /// Giving up makes leaders no more patient than this.
 const TIMEOUT_MAX: Duration = Duration::from_secs(5);
 
@@ -85,6 +87,11 @@ impl Round {
                 .take(seats)
                 .collect(),
         }
+    }
+
+    /// Tells whether the round has lasted for so long that its number may be a member's lie.
+    pub(super) fn is_doubtful(&self, now: Instant) -> bool {
+        now.since(self.started) >= DOUBTFUL
     }
 }
 

@@ -35,6 +35,7 @@
 //! | [`planes`] | the fast plane repairs most | R084, R-NAK-9 |
 //! | [`rate`] | no stream is faster than the operator allows | R113 |
 //! | [`sending`] | a node sends nothing new beyond the limit of all that it sends | G19, R-RATE-13 |
+//! | [`insider`] | a member that lies does no more to others than is said of it | R-SEC-40 to 43 |
 //! | [`tagged`] | a datagram whose tag does not fit changes no state | R-SEC-1 |
 //! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
 //!
@@ -56,6 +57,7 @@ pub(crate) mod expiry;
 pub(crate) mod flush;
 pub(crate) mod foreign;
 pub(crate) mod history;
+pub(crate) mod insider;
 pub(crate) mod liveness;
 pub(crate) mod loss;
 pub(crate) mod lost;
@@ -97,6 +99,7 @@ use self::expiry::Expiry;
 use self::flush::Flush;
 use self::foreign::Foreign;
 use self::history::History;
+use self::insider::Honesty;
 use self::liveness::Liveness;
 use self::lost::LostNumbers;
 use self::minimum::Minimum;
@@ -149,6 +152,8 @@ pub(crate) struct Checkers {
     /// Off from the first forged packet on: without authentication nothing can hold then but
     /// that nobody crashes and nothing grows.
     pub(crate) armed: bool,
+    /// Where a member lies, in the place of all others that look at nodes.
+    pub(crate) honesty: Option<Honesty>,
     pub(crate) deliveries: u64,
 }
 
@@ -178,20 +183,49 @@ impl Checkers {
             watermarks: Watermarks::default(),
             sizes,
             armed: true,
+            honesty: None,
             deliveries: 0,
         }
     }
 
+    /// Tells whether what nodes deliver is judged.
+    pub(crate) fn judges(&self) -> bool {
+        self.armed || self.honesty.is_some()
+    }
+
+    /// The same, as the fault of a member that lies, if one does.
+    pub(crate) fn named(&self, judged: Result<(), Violation>) -> Result<(), Violation> {
+        match self.honesty {
+            None => judged,
+            Some(_) => judged.map_err(insider::named),
+        }
+    }
+
+    /// Tells whether that life is of a member that lies.
+    pub(crate) fn is_of_liar(&self, origin: Origin) -> bool {
+        let honesty = self.honesty.as_ref();
+        honesty.is_some_and(|honesty| honesty.is_of_liar(&self.history, origin))
+    }
+
+    /// Tells whether a member that lies runs there.
+    pub(crate) fn is_liar(&self, host: usize) -> bool {
+        let honesty = self.honesty.as_ref();
+        honesty.is_some_and(|honesty| honesty.is_liar(host))
+    }
+
     pub(crate) fn delivered(&mut self, arrival: Arrival<'_>) -> Result<(), Violation> {
         self.deliveries += 1;
-        if !self.armed {
-            return Ok(());
+        match (self.armed, &self.honesty) {
+            (true, _) => {
+                creation::check(&self.history, self.sizes, &arrival)?;
+                duplicate::check(&self.history, &arrival)?;
+                duplicate::check_wanted(&self.history, &arrival)?;
+                order::check(&self.history, &arrival)?;
+                loss::check_delivery(&self.history, &arrival)?;
+            }
+            (false, Some(_)) => Honesty::delivered(&self.history, self.sizes, &arrival)?,
+            (false, None) => return Ok(()),
         }
-        creation::check(&self.history, self.sizes, &arrival)?;
-        duplicate::check(&self.history, &arrival)?;
-        duplicate::check_wanted(&self.history, &arrival)?;
-        order::check(&self.history, &arrival)?;
-        loss::check_delivery(&self.history, &arrival)?;
         self.history.deliver(
             arrival.receiver,
             arrival.group,
@@ -228,10 +262,11 @@ impl Checkers {
         first: u64,
         last: u64,
     ) -> Result<(), Violation> {
-        if !self.armed {
+        if !self.judges() {
             return Ok(());
         }
-        loss::check_report(&self.history, receiver, group, sender, first, last)?;
+        let report = loss::check_report(&self.history, receiver, group, sender, first, last);
+        self.named(report)?;
         self.history.lose(receiver, group, sender, first, last);
         Ok(())
     }
@@ -243,7 +278,7 @@ impl Checkers {
         lifetime: Option<Duration>,
         lost: LostNumbers,
     ) -> Result<(), Violation> {
-        if !self.armed {
+        if !self.armed && lifetime.is_some() {
             return Ok(());
         }
         let LostNumbers {
@@ -253,6 +288,10 @@ impl Checkers {
             first,
             last,
         } = lost;
+        if !self.armed {
+            // What has no lifetime has been lost.
+            return self.lost(receiver, group, sender, first, last);
+        }
         self.expiry.check_loss(now, &self.history, lifetime, lost)?;
         self.lost(receiver, group, sender, first, last)?;
         self.history.expire(lost);
@@ -276,7 +315,7 @@ impl Checkers {
     /// After all outputs of one input have been seen.
     pub(crate) fn step_done(&mut self) -> Result<(), Violation> {
         let gaps = self.history.take_gaps();
-        order::check_gaps(&self.history, &gaps)
+        self.named(order::check_gaps(&self.history, &gaps))
     }
 
     /// At the very end.
@@ -284,6 +323,9 @@ impl Checkers {
         &self,
         modes: &BTreeMap<usize, Vec<Promptness>>,
     ) -> Result<survivors::Survivors, Violation> {
+        if self.honesty.is_some() {
+            Honesty::finish(&self.history)?;
+        }
         if !self.armed {
             return Ok(survivors::Survivors::default());
         }

@@ -6,6 +6,7 @@ mod dice;
 mod divisions;
 mod faults;
 mod foreign;
+mod insider;
 mod lifetimes;
 mod minima;
 mod paces;
@@ -30,6 +31,7 @@ use self::dice::Dice;
 use self::divisions::add_hints;
 use self::faults::{add_filters, add_pauses, faults};
 use self::foreign::add_foreign;
+use self::insider::add_insider;
 use self::lifetimes::add_lifetimes;
 use self::minima::add_minima;
 use self::paces::add_paces;
@@ -125,7 +127,11 @@ fn add_choices(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
         0 => options,
         _ => add_strangers(add_foreign(options)),
     };
-    add_send_limit(options)
+    let options = add_send_limit(options);
+    match sizes.faults_max {
+        0 => options,
+        _ => add_insider(options),
+    }
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

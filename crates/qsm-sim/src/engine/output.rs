@@ -19,6 +19,9 @@ use crate::violation::Violation;
 
 /// Trains that one input may cause before it counts as an endless loop.
 const TRANSMITS_PER_INPUT_MAX: usize = 1_000_000;
+/// Inputs of a host in one second, on average over all hosts, that no workload here needs: more is
+/// a storm.
+const INPUTS_PER_SECOND_MAX: u64 = 20_000;
 /// Datagrams kept for replays and mutations.
 const SAMPLES: usize = 64;
 
@@ -43,24 +46,31 @@ impl Engine {
             let count = packets.len() as u64;
             let saboteur = &mut self.saboteur;
             let packets = packets.filter_map(|bytes| saboteur.outgoing(life, reason, bytes));
+            let now = self.now;
+            let mut liar = self.liar.as_mut().filter(|liar| liar.lies(host, now));
+            let packets = packets.filter_map(|bytes| match &mut liar {
+                Some(liar) => liar.outgoing(reason, bytes),
+                None => Some(bytes),
+            });
             let packets: Vec<Rc<[u8]>> = packets.map(|bytes| Rc::from(&*bytes)).collect();
             self.count(host, reason, count);
             for bytes in packets {
                 self.send(host, to, reason, &bytes);
             }
+            self.lie(host, reason);
         }
         let message = format!("host {host}: transmits without end");
         Err(Violation::new("progress", message))
     }
 
-    fn count(&mut self, host: usize, reason: Reason, packets: u64) {
+    pub(super) fn count(&mut self, host: usize, reason: Reason, packets: u64) {
         self.traffic.counts[reason as usize] += packets;
         self.traffic.last[reason as usize] = self.now;
         self.hosts[host].capture.sent[reason as usize] += packets;
     }
 
     /// Sends a datagram by all networks that the host is on.
-    fn send(&mut self, host: usize, to: SocketAddr, reason: Reason, bytes: &Rc<[u8]>) {
+    pub(super) fn send(&mut self, host: usize, to: SocketAddr, reason: Reason, bytes: &Rc<[u8]>) {
         if self.invariants_every > 0 && reason != Reason::Data {
             self.outputs.claims.extend(watermarks::claims(bytes));
             self.outputs.tokens.extend(cutoff::said(bytes));
@@ -136,6 +146,21 @@ impl Engine {
             };
             self.queue.push(at, happens);
         }
+    }
+
+    pub(super) fn check_storm(&mut self) -> Result<(), Violation> {
+        let second = self.now.0 / 1_000_000_000;
+        if self.second.0 != second {
+            self.second = (second, self.inputs);
+        }
+        let inputs = self.inputs - self.second.1;
+        let most = INPUTS_PER_SECOND_MAX * self.hosts.len() as u64;
+        // Where nothing is checked, work may be as much as is asked for.
+        if inputs > most && self.invariants_every > 0 {
+            let message = format!("more than {most} inputs within a second: a storm");
+            return Err(Violation::new("storm", message));
+        }
+        Ok(())
     }
 
     /// Takes events; those about addresses are for the network, the others are kept.

@@ -36,6 +36,7 @@
 //! gone-after 30s                      (0s, if it is not said: nobody is ever away)
 //! refusals                            (hosts say when no process is there)
 //! tagged                              (hosts refuse what strangers send)
+//! insider 3 from 1s until 4s lies rounds silence   (a member lies, and is out when faults end)
 //! budget repairs 65536 requests 100   (bytes and packets per second)
 //! rate-max 1000                       batch-delay 1ms
 //! send-limit 1000000

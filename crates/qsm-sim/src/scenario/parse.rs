@@ -12,6 +12,7 @@ use super::{Expectation, Relation, Scenario, ScenarioError, VERSION, known_count
 use crate::content::Sizes;
 use crate::hints::Hint;
 use crate::hosts::HostRole;
+use crate::insider::{Insider, Lie};
 use crate::options::SimOptions;
 use crate::pattern::{GroupPlan, Pattern, layout};
 use crate::timeline;
@@ -77,7 +78,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 const SIZES: [(&str, Sizes); 2] = [("mix", Sizes::MIX), ("small", Sizes::SMALL)];
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 48] = [
+const VERBS: [(&str, Verb); 49] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -119,6 +120,7 @@ const VERBS: [(&str, Verb); 48] = [
     ),
     ("refusals", Verb::Switch(|options| options.refusals = true)),
     ("tagged", Verb::Switch(|options| options.tagged = true)),
+    ("insider", Verb::Insider),
     ("budget", Verb::Budget),
     ("repair-limit", Verb::RepairLimit),
     (
@@ -186,6 +188,7 @@ enum Verb {
     Hint,
     Lifetime,
     Pace,
+    Insider,
     Budget,
     RepairLimit,
     ParitiesAhead,
@@ -233,11 +236,7 @@ impl Reader {
             }
             Verb::NoFlows => self.no_flows = true,
             Verb::Network => network(options, words)?,
-            Verb::Layout => {
-                options.layout.replication = words.named("replication")?;
-                options.layout.block_packets = words.named("block")?;
-                options.layout.ring_max = words.named("ring")?;
-            }
+            Verb::Layout => cut(options, words)?,
             Verb::Limits => {
                 options.limits.send_bytes = words.named("send")?;
                 options.limits.receive_bytes = words.named("receive")?;
@@ -252,6 +251,7 @@ impl Reader {
             Verb::Hint => hint(options, words)?,
             Verb::Lifetime => lifetime(options, words)?,
             Verb::Pace => pace(options, words)?,
+            Verb::Insider => options.insider = Some(insider(options, words)?),
             Verb::GoneAfter => options.gone_after = words.time("the silence")?,
             Verb::Budget => {
                 options.recovery.repair_bytes_per_second = words.named("repairs")?;
@@ -376,6 +376,36 @@ fn prompt(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> 
     };
     options.prompt.entry(host).or_default().push(mode);
     Ok(())
+}
+
+/// Cut of regions.
+fn cut(options: &mut SimOptions, words: &mut Words<'_>) -> Result<(), Wrong> {
+    options.layout.replication = words.named("replication")?;
+    options.layout.block_packets = words.named("block")?;
+    options.layout.ring_max = words.named("ring")?;
+    Ok(())
+}
+
+/// A member that lies.
+fn insider(options: &SimOptions, words: &mut Words<'_>) -> Result<Insider, Wrong> {
+    let host = words.host(options.nodes)?;
+    words.word("from")?;
+    let from = words.time("since when it lies")?;
+    words.word("until")?;
+    let until = words.time("when it has told its last lie")?;
+    words.word("lies")?;
+    let mut lies = BTreeSet::new();
+    loop {
+        lies.insert(words.choice("a kind of lies", &Lie::ALL)?);
+        if words.peek().is_none() {
+            return Ok(Insider {
+                host,
+                lies,
+                from,
+                until,
+            });
+        }
+    }
 }
 
 /// What is said of one host.

@@ -253,6 +253,12 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
     for (name, _) in switches.into_iter().filter(|switch| switch.1) {
         writeln!(out, "{name}")?;
     }
+    if let Some(insider) = &options.insider {
+        let lies: Vec<&str> = insider.lies.iter().map(|lie| lie.name()).collect();
+        let [from, until] = [insider.from, insider.until].map(Time);
+        let (host, lies) = (insider.host, lies.join(" "));
+        writeln!(out, "insider {host} from {from} until {until} lies {lies}")?;
+    }
     writeln!(out, "rate-max {}", options.pace.rate_max_packets)?;
     if options.pace.node_bytes_per_second > 0 {
         writeln!(out, "send-limit {}", options.pace.node_bytes_per_second)?;

@@ -463,3 +463,48 @@ fn a_summary_of_another_view_or_of_a_stranger_teaches_nothing() {
         (1, 1)
     );
 }
+
+// Rule R-SEC-41.
+#[test]
+fn a_round_that_was_made_up_holds_the_ring_for_half_a_second() {
+    for (from, to) in [(1, 2), (2, 0), (1, 0)] {
+        let mut net = Network::new(1, &nodes(3), LAYOUT);
+        net.receive_all(sender(1), 1..=3);
+        net.run(Duration::from_secs(1));
+        let far = head(origin(0), u64::MAX - 1, 0);
+        net.inject(to, &forged(origin(from), &far, &[], &[]));
+        net.receive_all(sender(1), 4..=5);
+        net.run(Duration::from_secs(3));
+        for node in nodes(3) {
+            let marks = net.ring(node).watermarks(sender(1));
+            assert_eq!(marks, (5, 5), "{node}, from {from} to {to}");
+        }
+    }
+}
+
+// Rule R-SEC-40.
+#[test]
+fn who_does_not_lead_says_nothing_of_watermarks() {
+    let mut net = Network::new(1, &nodes(3), LAYOUT);
+    net.receive_all(sender(1), 1..=3);
+    net.run(Duration::from_secs(1));
+    let slot = SummarySlot {
+        origin: sender(1),
+        cutoff: 9,
+        stable_upto: 9,
+        cached_upto: 9,
+    };
+    let said = |by: u64| {
+        let (header, mut bytes) = (config().template.header(origin(by)), Vec::new());
+        let slots = [slot].into_iter();
+        Summary::encode(&header, RegionId(1), ViewNumber(1), 900, slots, &mut bytes);
+        bytes
+    };
+    net.inject(2, &said(1));
+    let call = head(origin(1), 900, CALL);
+    net.inject(2, &forged(origin(1), &call, &[], &[]));
+    assert_eq!(net.ring(2).watermarks(sender(1)), (3, 3));
+    assert_eq!(net.ring(2).stats().strangers, 2);
+    net.inject(2, &said(0));
+    assert_eq!(net.ring(2).watermarks(sender(1)), (9, 9));
+}

@@ -1,0 +1,85 @@
+//! A member that lies, and who of the others waits.
+
+use std::collections::BTreeMap;
+
+use qsm_proto::{Instant, Seed, nanoseconds};
+use qsm_wire::{Origin, RegionId};
+
+use super::World;
+use crate::checkers::insider::Honesty;
+use crate::engine::Outputs;
+use crate::machine::Machine;
+use crate::violation::Violation;
+
+impl World {
+    /// Lets a member lie, if the run has one, and judges nothing but what it does to others.
+    pub(super) fn begin_lies(&mut self) {
+        let Some(insider) = self.options.insider.clone() else {
+            return;
+        };
+        let ended = Instant(nanoseconds(insider.until));
+        self.checkers.honesty = Some(Honesty::new(insider.host, ended));
+        self.checkers.armed = false;
+        let (mischief, seed) = (self.options.mischief, Seed(self.options.seed));
+        self.engine.set_insider(insider, mischief, seed);
+    }
+
+    /// Follows the liar's own life, of which nothing is judged.
+    pub(super) fn look_at_liar(&mut self, host: usize, outputs: &Outputs) -> Result<(), Violation> {
+        for event in &outputs.events {
+            self.event(host, event)?;
+        }
+        Ok(())
+    }
+
+    /// Senders go on when nobody lies any more.
+    pub(crate) fn judge_hang(&mut self) -> Result<(), Violation> {
+        let now = self.engine.now();
+        let Some(honesty) = &mut self.checkers.honesty else {
+            return Ok(());
+        };
+        for (host, app) in self.apps.iter().enumerate() {
+            let machine = self.engine.machine(host).filter(|_| !honesty.is_liar(host));
+            let (Some(sender), Some(machine)) = (app.origin, machine) else {
+                continue;
+            };
+            for region in machine.all_regions() {
+                if let Some(own) = region.own_stream() {
+                    let stream = (region.id(), sender);
+                    honesty.check_hang(now, stream, own.stable_upto(), own.highest())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Regions in which a live sender has packets that are not stable, and the rounds that have
+    /// been completed there.
+    pub(crate) fn waiting(&self) -> BTreeMap<RegionId, u64> {
+        let mut waiting = BTreeMap::new();
+        for (_, machine) in self.live() {
+            for region in machine.all_regions() {
+                let own = region.own_stream();
+                if own.is_some_and(|own| own.stable_upto() < own.highest()) {
+                    waiting.insert(region.id(), 0);
+                }
+            }
+        }
+        for (_, machine) in self.live() {
+            for region in machine.all_regions() {
+                if let Some(rounds) = waiting.get_mut(&region.id()) {
+                    *rounds += region.ring_stats().rounds;
+                }
+            }
+        }
+        waiting
+    }
+
+    /// All nodes that have a process and an origin, frozen or not.
+    fn live(&self) -> Vec<(Origin, &Machine)> {
+        let hosts = self.apps.iter().enumerate();
+        hosts
+            .filter_map(|(host, app)| Some((app.origin?, self.engine.machine(host)?)))
+            .collect()
+    }
+}
