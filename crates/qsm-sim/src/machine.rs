@@ -612,14 +612,6 @@ pub(crate) enum Loss {
     },
 }
 
-impl Loss {
-    pub(crate) fn sender(&self) -> Origin {
-        match self {
-            Self::Messages { sender, .. } | Self::Packets { sender, .. } => *sender,
-        }
-    }
-}
-
 /// What a node has handed out or told in another way than in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PromptRow {

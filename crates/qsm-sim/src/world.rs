@@ -537,7 +537,7 @@ impl World {
     }
 
     fn lost(&mut self, host: usize, loss: &Loss) -> Result<(), Violation> {
-        let judged = !self.checkers.is_of_liar(loss.sender());
+        let judged = !self.checkers.is_of_liar(insider::sender_of(loss));
         let Some(receiver) = self.apps[host].origin.filter(|_| judged) else {
             return Ok(());
         };

@@ -24,6 +24,8 @@ use crate::send::SendStream;
 use crate::view::RegionView;
 use crate::{Destination, Path, Reason, Recovery};
 
+/// Ranks that a partition may have: it has fewer than twice as many members as packets have copies.
+const RANKS: u32 = u32::MAX >> 1;
 /// Packets of one request that are looked at; the rest is asked for again.
 const PACKETS_PER_REQUEST: usize = 512;
 /// Packets that one token makes a node push to its neighbour where that asks for what it can take
@@ -168,7 +170,12 @@ impl Answering<'_> {
             RequestUrgency::WhenAvailable => stats.pulls_received += 1,
             RequestUrgency::AtOnce => stats.naks_received += 1,
         }
-        let asked = ReceivedRequest::new(request, urgency, view, asker);
+        let mut asked = ReceivedRequest::new(request, urgency, view, asker);
+        if asked.stream.origin != self.header.origin {
+            // What is noted here is said again to the sender, who takes all bits for a whole partition's
+            // word. Rule R-SEC-44.
+            asked.tried &= RANKS;
+        }
         self.forget_old_repairs();
         let unanswered = match asked.stream.origin == self.header.origin {
             true => self.answer_as_sender(&asked, request.ranges),

@@ -35,7 +35,7 @@
 //! | [`planes`] | the fast plane repairs most | R084, R-NAK-9 |
 //! | [`rate`] | no stream is faster than the operator allows | R113 |
 //! | [`sending`] | a node sends nothing new beyond the limit of all that it sends | G19, R-RATE-13 |
-//! | [`insider`] | a member that lies does no more to others than is said of it | R-SEC-40 to 43 |
+//! | [`insider`] | a member that lies does no more to others than is said of it | R-SEC-40 to R-SEC-44 |
 //! | [`tagged`] | a datagram whose tag does not fit changes no state | R-SEC-1 |
 //! | [`traffic`] | repairs, requests and tokens stay in proportion to losses, rounds and time | R073, R074, R209-R211 |
 //!

@@ -8,8 +8,15 @@ use qsm_wire::{Origin, RegionId};
 use super::World;
 use crate::checkers::insider::Honesty;
 use crate::engine::Outputs;
-use crate::machine::Machine;
+use crate::machine::{Loss, Machine};
 use crate::violation::Violation;
+
+/// The sender of whose messages or packets a loss speaks.
+pub(super) fn sender_of(loss: &Loss) -> Origin {
+    match loss {
+        Loss::Messages { sender, .. } | Loss::Packets { sender, .. } => *sender,
+    }
+}
 
 impl World {
     /// Lets a member lie, if the run has one, and judges nothing but what it does to others.
