@@ -32,7 +32,7 @@ pub enum Lie {
     Rounds,
     /// Puts the least rate and credit, many losers, and silent members into tokens.
     Limits,
-    /// Says that streams of live members are over.
+    /// Says that streams of live members are over. Not drawn: who moves may believe it.
     Deaths,
     /// Sends no packets of some kinds.
     Silence,
@@ -60,13 +60,12 @@ impl Lie {
     ];
 
     /// Kinds of which the effect on others is bounded.
-    pub const BOUNDED: [Self; 8] = [
+    pub const BOUNDED: [Self; 7] = [
         Self::Requests,
         Self::Absences,
         Self::Leadership,
         Self::Rounds,
         Self::Limits,
-        Self::Deaths,
         Self::Silence,
         Self::Ahead,
     ];

@@ -24,7 +24,12 @@ impl World {
         let Some(insider) = self.options.insider.clone() else {
             return;
         };
-        let ended = Instant(nanoseconds(insider.until));
+        // Who lies to the end is waited for until it is gone.
+        let shut_out = match insider.until < self.options.duration {
+            true => insider.until,
+            false => self.options.duration + self.options.gone_after,
+        };
+        let ended = Instant(nanoseconds(shut_out));
         self.checkers.honesty = Some(Honesty::new(insider.host, ended));
         self.checkers.armed = false;
         let (mischief, seed) = (self.options.mischief, Seed(self.options.seed));
