@@ -5,7 +5,6 @@ use qsm_proto::Instant;
 use qsm_wire::{Origin, RegionId};
 
 use super::history::History;
-use super::{Arrival, completeness, creation, duplicate, loss, order};
 use crate::violation::Violation;
 
 /// Longest time for which a sender's stream may stand still though nobody lies any more.
@@ -44,19 +43,6 @@ impl Honesty {
             .is_some_and(|life| life.host == self.host)
     }
 
-    /// A correct node delivers a message of a correct sender.
-    pub(crate) fn delivered(
-        history: &History,
-        sizes: crate::content::Sizes,
-        arrival: &Arrival<'_>,
-    ) -> Result<(), Violation> {
-        creation::check(history, sizes, arrival)
-            .and_then(|()| duplicate::check(history, arrival))
-            .and_then(|()| order::check(history, arrival))
-            .and_then(|()| loss::check_delivery(history, arrival))
-            .map_err(named)
-    }
-
     /// A stream of a correct sender is stable up to `stable`, and goes up to `highest`.
     pub(crate) fn check_hang(
         &mut self,
@@ -80,15 +66,6 @@ impl Honesty {
             return Err(Violation::new("insider", message));
         }
         Ok(())
-    }
-
-    /// At the very end, when the liar is out.
-    pub(crate) fn finish(history: &History) -> Result<(), Violation> {
-        loss::check_end(history).map_err(named)?;
-        match completeness::first_missing(history) {
-            Some(missing) => Err(Violation::new("insider", missing.to_string())),
-            None => Ok(()),
-        }
     }
 }
 

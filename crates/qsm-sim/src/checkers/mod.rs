@@ -213,6 +213,24 @@ impl Checkers {
         honesty.is_some_and(|honesty| honesty.is_liar(host))
     }
 
+    /// A correct node delivers a message of a correct sender.
+    fn delivered_beside_liar(&self, arrival: &Arrival<'_>) -> Result<(), Violation> {
+        let judged = creation::check(&self.history, self.sizes, arrival)
+            .and_then(|()| duplicate::check(&self.history, arrival))
+            .and_then(|()| order::check(&self.history, arrival))
+            .and_then(|()| loss::check_delivery(&self.history, arrival));
+        judged.map_err(insider::named)
+    }
+
+    /// At the very end, when the liar is out.
+    fn finish_beside_liar(&self) -> Result<(), Violation> {
+        loss::check_end(&self.history).map_err(insider::named)?;
+        match completeness::first_missing(&self.history) {
+            Some(missing) => Err(Violation::new("insider", missing.to_string())),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn delivered(&mut self, arrival: Arrival<'_>) -> Result<(), Violation> {
         self.deliveries += 1;
         match (self.armed, &self.honesty) {
@@ -223,7 +241,7 @@ impl Checkers {
                 order::check(&self.history, &arrival)?;
                 loss::check_delivery(&self.history, &arrival)?;
             }
-            (false, Some(_)) => Honesty::delivered(&self.history, self.sizes, &arrival)?,
+            (false, Some(_)) => self.delivered_beside_liar(&arrival)?,
             (false, None) => return Ok(()),
         }
         self.history.deliver(
@@ -324,7 +342,7 @@ impl Checkers {
         modes: &BTreeMap<usize, Vec<Promptness>>,
     ) -> Result<survivors::Survivors, Violation> {
         if self.honesty.is_some() {
-            Honesty::finish(&self.history)?;
+            self.finish_beside_liar()?;
         }
         if !self.armed {
             return Ok(survivors::Survivors::default());

@@ -3,9 +3,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_proto::Seed;
 
-use super::{Dice, LONG_GONE};
+use super::dice::Dice;
 use crate::insider::{Insider, Lie};
 use crate::options::SimOptions;
+
+/// Silence after which a node is gone, the liar that has been shut out among them.
+const GONE_AFTER: Duration = Duration::from_secs(10);
 
 /// Draws for one of 16 runs that a member lies for a while, or until faults end, in one to three ways, and
 /// that nothing else goes wrong but on the network. All messages are then owed to all that receive their
@@ -31,7 +34,7 @@ pub(super) fn add_insider(run: SimOptions) -> SimOptions {
             until,
         }),
         faults: Vec::new(),
-        gone_after: LONG_GONE,
+        gone_after: GONE_AFTER,
         slow_after: Duration::ZERO,
         prompt: BTreeMap::new(),
         lifetimes: BTreeMap::new(),
