@@ -19,8 +19,8 @@ const ARROWS: [(&str, &[&str]); 39] = [
     ("qsm-dissector", &["qsm-wire"]),
     ("qsm-proto", &["qsm-wire", "qsm-parity"]),
     ("qsm-record", &["qsm-wire", "qsm-proto"]),
-    // Keys and ciphers are at the sockets alone.
-    ("qsm-seal", &["qsm-wire"]),
+    // Keys and ciphers are at the sockets alone. What goes to all is signed by the keys of nodes.
+    ("qsm-seal", &["qsm-identity", "qsm-wire"]),
     // TLS and what is said by it. Its tests seal with the secrets of a session.
     ("qsm-handshake", &["qsm-seal", "qsm-wire"]),
     // Functions of bytes and keys, which name groups as the library does.

@@ -34,6 +34,8 @@ qsm_metrics::metrics! {
         forged: counter(datagrams),
         /// Datagrams refused because they have come before: sent again by somebody, or twice by the network.
         replayed: counter(datagrams),
+        /// Datagrams refused because more signatures came than are checked.
+        unchecked: counter(datagrams),
     }
 }
 
@@ -136,6 +138,7 @@ impl RefusalCounters {
             Refusal::OtherKey | Refusal::Unkeyed => &mut self.other_key,
             Refusal::Forged => &mut self.forged,
             Refusal::Replayed => &mut self.replayed,
+            Refusal::Unchecked => &mut self.unchecked,
         };
         *count += 1;
     }

@@ -71,6 +71,8 @@ pub enum Refusal {
     Replayed,
     /// It is protected by a key that is not known here yet, or no more: keys change.
     Unkeyed,
+    /// More signatures came than are checked.
+    Unchecked,
 }
 
 /// A datagram that was refused, and where it says that it came from.
@@ -124,7 +126,10 @@ impl Guarded {
                 // Networks duplicate, and so do two of them; clusters share addresses; keys change.
                 if !matches!(
                     why,
-                    Refusal::Replayed | Refusal::OtherCluster | Refusal::Unkeyed
+                    Refusal::Replayed
+                        | Refusal::OtherCluster
+                        | Refusal::Unkeyed
+                        | Refusal::Unchecked
                 ) {
                     self.refused = Some(Refused { from, why });
                 }

@@ -51,8 +51,8 @@ mod transmit;
 use core::time::Duration;
 
 use qsm_wire::{
-    ChannelId, Coverage, DATA_HEADER_BYTES, GroupId, Header, Opening, Parity, StreamId, TAG_BYTES,
-    TAIL_BYTES, ViewNumber,
+    ChannelId, Coverage, DATA_HEADER_BYTES, GroupId, Header, Opening, Parity, SIGNED_TAIL_BYTES,
+    StreamId, TAG_BYTES, ViewNumber,
 };
 
 pub use self::batching::Batching;
@@ -122,7 +122,7 @@ impl SendConfig {
         // With one token a second an ACK takes a few rounds (S2 §2.3.3).
         let rounds = config.pace.token_min.saturating_mul(5);
         let free_bytes = match config.recovery.uses_parity() {
-            true => Parity::OVERHEAD_BYTES + TAIL_BYTES,
+            true => Parity::OVERHEAD_BYTES + SIGNED_TAIL_BYTES,
             false => TAG_BYTES,
         };
         Self {

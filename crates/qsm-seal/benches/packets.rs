@@ -1,13 +1,14 @@
-//! Time that it takes to seal and to open a data packet: medians of several runs, in nanoseconds, and their spread.
+//! Time that it takes to seal and to open a data packet, and one for one other member by the key of all and by that of
+//! the pair: medians of several runs, in nanoseconds, and their spread.
 //!
 //! `cargo bench -p qsm-seal`
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use qsm_seal::{Cipher, ClusterKey, Opener, Sealer};
+use qsm_seal::{Cipher, ClusterKey, Epoch, EpochOrder, Epochs, Opener, PairKey, PairPeer, Sealer};
 use qsm_wire::{
-    ChannelId, Coverage, DataHeader, Header, Incarnation, NodeId, Origin, ViewNumber, seal,
+    ChannelId, Coverage, DataHeader, Header, Incarnation, Kind, NodeId, Origin, ViewNumber, seal,
 };
 
 /// Runs of each figure.
@@ -24,6 +25,78 @@ fn main() {
             let opened = figure(|| opening(&key, bytes));
             println!("{cipher:<18} {bytes:>5} B: seal {sealed}, open {opened}");
         }
+        let mut members = Members::new(cipher);
+        let all = figure(|| members.by_epoch());
+        let pair = figure(|| members.by_pair());
+        let first = figure(|| members.first_contact());
+        println!(
+            "{cipher:<18}   100 B of control: seal for all {all}, for one {pair}; first {first}"
+        );
+    }
+}
+
+/// A member that speaks to one other.
+struct Members {
+    own: PairKey,
+    other: PairPeer,
+    epochs: Epochs,
+    packet: Vec<u8>,
+    sealed: Vec<u8>,
+}
+
+impl Members {
+    fn new(cipher: Cipher) -> Self {
+        let key = ClusterKey::generate(cipher).unwrap_or_else(|error| panic!("{error}"));
+        let pair_key = |node| PairKey::generate(node).unwrap_or_else(|error| panic!("{error}"));
+        let (node, epoch) = (NodeId(8), Epoch(1));
+        let public = pair_key(node).public();
+        let mut epochs = Epochs::new();
+        epochs.take(Duration::ZERO, EpochOrder::Offer { epoch, key });
+        epochs.take(Duration::ZERO, EpochOrder::Activate { epoch });
+        let mut packet = Vec::new();
+        header().encode(Kind::Pull, &mut packet);
+        packet.resize(100, 0x5a);
+        Self {
+            own: pair_key(NodeId(7)),
+            other: PairPeer { node, public },
+            epochs,
+            packet,
+            sealed: Vec::with_capacity(200),
+        }
+    }
+
+    fn by_epoch(&mut self) -> f64 {
+        per_packet(|_| {
+            self.sealed.clear();
+            let result = self.epochs.seal(black_box(&self.packet), &mut self.sealed);
+            black_box((&self.sealed, result.is_ok()));
+        })
+    }
+
+    fn seal_to(&mut self, other: &PairPeer) {
+        self.sealed.clear();
+        let packet = black_box(&self.packet);
+        let sealed = &mut self.sealed;
+        let result = self.epochs.seal_to(&self.own, other, packet, sealed);
+        black_box((&self.sealed, result.is_ok()));
+    }
+
+    fn by_pair(&mut self) -> f64 {
+        let other = self.other;
+        per_packet(|_| self.seal_to(&other))
+    }
+
+    /// The first packet to each of many.
+    fn first_contact(&mut self) -> f64 {
+        const OTHERS: u32 = 1000;
+        self.other.node.0 += u64::from(OTHERS);
+        let begun = Instant::now();
+        for at in 0..OTHERS {
+            let mut other = self.other;
+            other.node.0 += u64::from(at);
+            self.seal_to(&other);
+        }
+        begun.elapsed().as_nanos() as f64 / f64::from(OTHERS)
     }
 }
 
@@ -34,15 +107,18 @@ fn figure(mut run: impl FnMut() -> f64) -> String {
     format!("{median:.0} ({least:.0} to {most:.0})")
 }
 
-fn packet(sequence: u64, bytes: usize) -> Vec<u8> {
-    let header = Header {
+fn header() -> Header {
+    Header {
         cluster: 1,
         origin: Origin {
             node: NodeId(7),
             incarnation: Incarnation(1),
         },
         ..Header::default()
-    };
+    }
+}
+
+fn packet(sequence: u64, bytes: usize) -> Vec<u8> {
     let head = DataHeader {
         channel: ChannelId(3),
         view: ViewNumber(1),
@@ -50,7 +126,7 @@ fn packet(sequence: u64, bytes: usize) -> Vec<u8> {
         view_age: 0,
     };
     let mut packet = Vec::new();
-    head.encode(&header, &mut packet);
+    head.encode(&header(), &mut packet);
     packet.resize(bytes, 0x5a);
     seal(&mut packet, Coverage::Head);
     packet

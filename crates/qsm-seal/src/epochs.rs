@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use qsm_identity::{NodeKey, NodePublic};
 use qsm_wire::sealed_by;
 
 use crate::key::{ClusterKey, KeyId};
@@ -11,6 +12,7 @@ use crate::open::{OpenError, Opener};
 use crate::order::{Epoch, EpochOrder, EpochReceipt};
 use crate::pairs::{Outgoing, PairKey, PairPeer, Pairs};
 use crate::seal::{SealError, Sealer};
+use crate::signed::{SignedPackets, Unproven};
 use crate::streams::{Place, Streams};
 
 /// Packets of a former epoch are opened at least so long.
@@ -34,6 +36,7 @@ struct Held {
     sealer: Sealer,
     opener: Opener,
     pairs: Pairs,
+    signed: SignedPackets,
     /// Since when another one is active.
     former_since: Option<Duration>,
 }
@@ -44,6 +47,7 @@ impl Held {
             sealer: Sealer::new(&key),
             opener: Opener::new(&key),
             pairs: Pairs::default(),
+            signed: SignedPackets::new(&key),
             key,
             former_since: None,
         }
@@ -169,13 +173,14 @@ impl Epochs {
         Ok(())
     }
 
-    /// Opens a packet where it is, as [`Opener::open`].
+    /// Opens a packet where it is, as [`Opener::open`], also one that has come before: data have their numbers, and what
+    /// else any member may make in any other's name must do no harm when it comes twice.
     ///
     /// # Errors
     /// [`OpenError`]; nothing has changed.
     pub fn open(&mut self, datagram: &mut [u8]) -> Result<usize, OpenError> {
         let (epoch, held) = self.held_for(datagram, |number| number)?;
-        let length = held.opener.open(datagram)?;
+        let length = held.opener.open_again(datagram)?;
         if Form::of(datagram) == Form::Data {
             self.streams.note(Place::of(datagram), epoch);
         }
@@ -198,6 +203,48 @@ impl Epochs {
         let found = newest_first.find(|(_, held)| of(held.opener.key()) == KeyId(number));
         let (epoch, held) = found.ok_or(OpenError::OtherKey(KeyId(number)))?;
         Ok((*epoch, held))
+    }
+
+    /// Appends a packet that is not data, sealed in the active epoch and signed by its maker, whose key this is.
+    ///
+    /// # Errors
+    /// [`SealError`]; nothing is appended.
+    pub fn seal_signed(
+        &mut self,
+        own: &NodeKey,
+        datagram: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), SealError> {
+        let active = self.active.ok_or(SealError::NoKey)?;
+        let held = self.held.get_mut(&active).ok_or(SealError::NoKey)?;
+        held.signed.seal(&mut held.sealer, own, datagram, out)
+    }
+
+    /// Opens a signed packet where it is, as far as the key of the epoch tells that a member made it. It is not believed
+    /// yet: [`Self::prove`] says whether the maker that it names did.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing has changed.
+    pub fn open_signed(&mut self, datagram: &mut [u8]) -> Result<Unproven, OpenError> {
+        let (epoch, held) = self.held_for(datagram, |number| number)?;
+        held.signed.open(&mut held.opener, epoch, datagram)
+    }
+
+    /// Checks the signature of a packet that was opened, with its maker's key. Returns its length without it; the packet
+    /// is not taken again.
+    ///
+    /// # Errors
+    /// [`OpenError::Forged`]: its maker did not sign it. [`OpenError::Replayed`]: it was taken meanwhile. Nothing has
+    /// changed.
+    pub fn prove(
+        &mut self,
+        packet: &Unproven,
+        maker: &NodePublic,
+        datagram: &mut [u8],
+    ) -> Result<usize, OpenError> {
+        let held = self.held.get_mut(&packet.epoch());
+        let held = held.ok_or(OpenError::Forged)?;
+        held.signed.prove(packet, maker, datagram)
     }
 
     /// Appends a packet of this member's that is not data, sealed in the active epoch for one other alone.

@@ -45,6 +45,13 @@ impl Form {
     }
 }
 
+/// The counter at the end of a packet that is not data, and as long as such packets are.
+pub(crate) fn counter_of(datagram: &[u8]) -> u64 {
+    let mut bytes = [0; COUNTER_BYTES];
+    bytes.copy_from_slice(&datagram[datagram.len() - COUNTER_BYTES..]);
+    u64::from_le_bytes(bytes)
+}
+
 /// The nonce of a data packet: its channel and its number.
 pub(crate) fn data_nonce(head: &[u8]) -> Nonce {
     let mut nonce = [0; NONCE_LEN];

@@ -16,7 +16,8 @@
 //! those that are in use ([`Epochs`]). How their orders and receipts get to each other is not known here, but it must
 //! be by protected sessions that keep them whole and in order.
 //!
-//! Packets of a member for one other are sealed by a key of that pair ([`PairKey`]), which nobody else has.
+//! Packets of a member for one other are sealed by a key of that pair ([`PairKey`]), which nobody else has. Packets for
+//! all that are not data are signed by their maker ([`Epochs::seal_signed`]).
 //!
 //! This crate knows bytes and keys: no socket, no file, and no clock but the time that it is given.
 //!
@@ -50,6 +51,7 @@ mod open;
 mod order;
 mod pairs;
 mod seal;
+mod signed;
 mod streams;
 mod window;
 
@@ -62,3 +64,4 @@ pub use open::{OpenError, Opener};
 pub use order::{Epoch, EpochOrder, EpochReceipt};
 pub use pairs::{PAIR_KEY_BYTES, PairKey, PairPeer};
 pub use seal::{SealError, Sealer};
+pub use signed::Unproven;

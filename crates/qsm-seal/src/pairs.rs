@@ -11,15 +11,16 @@ use qsm_wire::{CHECKSUM_AT, Coverage, FLAGS_AT, HEADER_BYTES, NodeId, SEALED, se
 use zeroize::Zeroizing;
 
 use crate::key::{ClusterKey, KeyError, KeyId, SECRET_BYTES, expand};
-use crate::layout::{COUNTER_BYTES, Form, authenticated, control_nonce};
+use crate::layout::{COUNTER_BYTES, Form, authenticated, control_nonce, counter_of};
 use crate::maker::maker_of;
 use crate::open::OpenError;
 use crate::seal::SealError;
-use crate::window::Window;
+use crate::window::Windows;
 
 /// Bytes of a public key for pairs.
 pub const PAIR_KEY_BYTES: usize = 32;
-/// Pairs whose keys are kept in an epoch; where there are more, all are forgotten and derived again.
+/// Pairs whose keys are kept in an epoch; where there are more, those of the longest idle one are derived again. What it
+/// has heard is not forgotten.
 const PAIRS_MAX: usize = 4096;
 /// Separates this use of HKDF from any other of the same secrets.
 const SALT: &[u8] = b"quicksilver pair key 1";
@@ -80,17 +81,21 @@ pub struct PairPeer {
     pub public: [u8; PAIR_KEY_BYTES],
 }
 
-/// A member's pairs in one epoch. The counter is one of all of them, so that it never repeats if pairs are forgotten.
+/// A member's pairs in one epoch. The counter is one of all of them, so that it never repeats if keys are derived again.
 #[derive(Debug, Default)]
 pub(crate) struct Pairs {
     known: HashMap<PairPeer, Pair>,
+    windows: Windows,
     counter: u64,
+    /// Uses of all pairs.
+    uses: u64,
 }
 
 struct Pair {
     says: LessSafeKey,
     hears: LessSafeKey,
-    window: Window,
+    /// Number of its latest use.
+    used: u64,
 }
 
 impl fmt::Debug for Pair {
@@ -120,27 +125,19 @@ impl Pair {
         Some(Self {
             says: key(own.node, peer.node)?,
             hears: key(peer.node, own.node)?,
-            window: Window::default(),
+            used: 0,
         })
     }
 
-    fn open(&mut self, datagram: &mut [u8]) -> Result<usize, OpenError> {
+    fn open(&self, datagram: &mut [u8]) -> Result<usize, OpenError> {
         let length = datagram.len() - Form::Control.tail_bytes();
+        let nonce = control_nonce(counter_of(datagram));
         let (head, rest) = datagram.split_at_mut(HEADER_BYTES);
-        let (sealed, tail) = rest.split_at_mut(rest.len() - COUNTER_BYTES);
-        let mut counter = [0; COUNTER_BYTES];
-        counter.copy_from_slice(tail);
-        let counter = u64::from_le_bytes(counter);
-        if !self.window.is_new(counter) {
-            return Err(OpenError::Replayed);
-        }
+        let sealed = rest.len() - COUNTER_BYTES;
         let (known, known_bytes) = authenticated(head);
         let aad = Aad::from(&known[..known_bytes]);
-        let opened = self
-            .hears
-            .open_in_place(control_nonce(counter), aad, sealed);
+        let opened = self.hears.open_in_place(nonce, aad, &mut rest[..sealed]);
         opened.map_err(|_| OpenError::Forged)?;
-        self.window.note(counter);
         seal(&mut datagram[..length], Coverage::Head);
         Ok(length)
     }
@@ -149,12 +146,23 @@ impl Pair {
 impl Pairs {
     fn with(&mut self, epoch: &ClusterKey, own: &PairKey, peer: &PairPeer) -> Option<&mut Pair> {
         if !self.known.contains_key(peer) {
+            let pair = Pair::new(epoch, own, peer)?;
             if self.known.len() >= PAIRS_MAX {
-                self.known.clear();
+                self.forget_idle();
             }
-            self.known.insert(*peer, Pair::new(epoch, own, peer)?);
+            self.known.insert(*peer, pair);
         }
-        self.known.get_mut(peer)
+        self.uses += 1;
+        let pair = self.known.get_mut(peer)?;
+        pair.used = self.uses;
+        Some(pair)
+    }
+
+    fn forget_idle(&mut self) {
+        let idle = self.known.iter().min_by_key(|(_, pair)| pair.used);
+        if let Some(idle) = idle.map(|(peer, _)| *peer) {
+            self.known.remove(&idle);
+        }
     }
 
     /// Appends a packet that is not data, sealed for the peer alone.
@@ -207,8 +215,14 @@ impl Pairs {
         if maker_of(datagram).node != peer.node {
             return Err(OpenError::Forged);
         }
+        let counter = counter_of(datagram);
+        if !self.windows.is_new(peer.node, counter) {
+            return Err(OpenError::Replayed);
+        }
         let pair = self.with(epoch, own, peer).ok_or(OpenError::Forged)?;
-        pair.open(datagram)
+        let length = pair.open(datagram)?;
+        self.windows.note(peer.node, counter);
+        Ok(length)
     }
 }
 

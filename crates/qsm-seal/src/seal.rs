@@ -38,6 +38,11 @@ impl Sealer {
         self.deriver.id()
     }
 
+    /// The counter of the next packet that is not data.
+    pub(crate) fn counter(&self) -> u64 {
+        self.counter
+    }
+
     /// Bytes by which a packet grows.
     #[must_use]
     pub fn growth(datagram: &[u8]) -> usize {

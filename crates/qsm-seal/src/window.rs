@@ -1,5 +1,9 @@
 //! Packets that have come already are not taken again (R-SEC-4).
 
+use std::collections::HashMap;
+
+use qsm_wire::NodeId;
+
 /// Counters below the highest one that are told apart; what is further behind counts as seen.
 pub(crate) const WINDOW: u64 = 1024;
 const WORDS: usize = (WINDOW / 64) as usize;
@@ -42,6 +46,29 @@ impl Window {
     }
 }
 
+/// Members that are told apart in an epoch; a service has fewer sessions.
+const MEMBERS_MAX: usize = 1 << 16;
+
+/// The windows of members, by their numbers. None is forgotten while its epoch lasts: what it had seen could come again.
+/// So nothing is taken of a member beyond the limit.
+#[derive(Debug, Default)]
+pub(crate) struct Windows(HashMap<NodeId, Window>);
+
+impl Windows {
+    /// Tells whether this counter of a member's has not been seen.
+    pub(crate) fn is_new(&self, member: NodeId, counter: u64) -> bool {
+        match self.0.get(&member) {
+            Some(window) => window.is_new(counter),
+            None => self.0.len() < MEMBERS_MAX && counter < u64::MAX,
+        }
+    }
+
+    /// Notes one that is new.
+    pub(crate) fn note(&mut self, member: NodeId, counter: u64) {
+        self.0.entry(member).or_default().note(counter);
+    }
+}
+
 /// Where a number has its bit.
 fn place(number: u64) -> (usize, u64) {
     let at = number % WINDOW;
@@ -81,6 +108,19 @@ mod tests {
         assert!(take(&mut window, 5001 - WINDOW));
         assert!(!take(&mut window, 5000 - WINDOW));
         assert!(!window.is_new(u64::MAX));
+    }
+
+    #[test]
+    fn members_are_told_apart_and_none_is_forgotten_for_another() {
+        let mut windows = Windows::default();
+        for member in 0..MEMBERS_MAX as u64 {
+            assert!(windows.is_new(NodeId(member), 7));
+            windows.note(NodeId(member), 7);
+        }
+        let (first, beyond) = (NodeId(0), NodeId(MEMBERS_MAX as u64));
+        assert!(!windows.is_new(beyond, 7));
+        assert!(!windows.is_new(first, 7) && windows.is_new(first, 8));
+        assert!(!Windows::default().is_new(first, u64::MAX));
     }
 
     proptest! {

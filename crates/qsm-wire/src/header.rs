@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
-pub const VERSION: u8 = 14;
+pub const VERSION: u8 = 15;
 /// Bytes of the header that every datagram begins with.
 pub const HEADER_BYTES: usize = 24;
 /// Bytes at the end of a datagram that a protected packet uses for its authentication tag.
@@ -14,6 +14,10 @@ pub const HEADER_BYTES: usize = 24;
 pub const TAG_BYTES: usize = 16;
 /// The same of packets that are not data, which carry a counter as well (R-SEC-5).
 pub const TAIL_BYTES: usize = TAG_BYTES + 8;
+/// Bytes of a signature (Ed25519, RFC 8032).
+pub const SIGNATURE_BYTES: usize = 64;
+/// The same as [`TAIL_BYTES`] of packets that go to all and that their maker signs (R-SEC-17).
+pub const SIGNED_TAIL_BYTES: usize = TAIL_BYTES + SIGNATURE_BYTES;
 
 /// Flag: the checksum covers the whole datagram.
 pub(crate) const WHOLE: u8 = 1;

@@ -61,7 +61,8 @@ pub use data::{
 pub use error::DecodeError;
 pub use header::{
     Body, CHECKSUM_AT, CLUSTER_AT, FLAGS_AT, HEADER_BYTES, HOP_AT, Header, HeaderTemplate, Hop,
-    Kind, Packet, SEALED, TAG_BYTES, TAIL_BYTES, VERSION, cluster_number, cluster_of, origin_of,
+    Kind, Packet, SEALED, SIGNATURE_BYTES, SIGNED_TAIL_BYTES, TAG_BYTES, TAIL_BYTES, VERSION,
+    cluster_number, cluster_of, origin_of,
 };
 pub use id::{
     ChannelId, GroupId, Incarnation, MemberIndex, NodeId, Origin, RegionId, StreamId, ViewNumber,

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use common::{PATIENCE, Place, Site, admitted, expect_numbers, pattern};
 use qsm::{Cipher, ClusterKey, FaultConfig, NodeId};
+use qsm_identity::NodeKey;
 use qsm_proto::{Deliver, Delivery};
 use qsm_record::{Audience, Recording, replay};
-use qsm_seal::{Epoch, EpochOrder, Epochs, OpenError, Sealer};
+use qsm_seal::{Epoch, EpochOrder, Epochs, OpenError};
 use qsm_wire::{CHECKSUM_AT, DATA_HEADER_BYTES, HEADER_BYTES, HOP_AT, Kind, origin_of, sealed_by};
 
 /// Changed packets of a run in `make test`.
@@ -33,11 +34,47 @@ impl Draw {
     }
 }
 
+/// A node that has sent something.
+struct Maker {
+    key: NodeKey,
+    epochs: Epochs,
+}
+
+impl Maker {
+    fn new() -> Self {
+        Self {
+            key: NodeKey::generate().unwrap(),
+            epochs: epochs(),
+        }
+    }
+
+    /// Data as they are sealed, and all else as if it went to all.
+    fn seal(&mut self, packet: &[u8]) -> Vec<u8> {
+        let mut sealed = Vec::new();
+        let result = match Kind::peek(packet) {
+            Some(Kind::Data) => self.epochs.seal(packet, &mut sealed),
+            _ => self.epochs.seal_signed(&self.key, packet, &mut sealed),
+        };
+        result.unwrap();
+        sealed
+    }
+}
+
+/// A member's keys.
+fn epochs() -> Epochs {
+    let key = ClusterKey::from_secret(Cipher::default(), [7; 32]);
+    let epoch = Epoch(1);
+    let mut epochs = Epochs::new();
+    let offer = EpochOrder::Offer { epoch, key };
+    for order in [offer, EpochOrder::Activate { epoch }] {
+        epochs.take(Duration::ZERO, order);
+    }
+    epochs
+}
+
 /// Opens what comes in the place of a node's guard, and changed packets before.
 struct Gatekeeper {
-    key: ClusterKey,
-    /// Of each node that has sent something.
-    sealers: BTreeMap<NodeId, Sealer>,
+    makers: BTreeMap<NodeId, Maker>,
     epochs: Epochs,
     draw: Draw,
     former: Vec<Vec<u8>>,
@@ -46,20 +83,9 @@ struct Gatekeeper {
 
 impl Gatekeeper {
     fn new(seed: u64) -> Self {
-        let key = ClusterKey::from_secret(Cipher::default(), [7; 32]);
-        let epoch = Epoch(1);
-        let mut epochs = Epochs::new();
-        let offer = EpochOrder::Offer {
-            epoch,
-            key: key.clone(),
-        };
-        for order in [offer, EpochOrder::Activate { epoch }] {
-            epochs.take(Duration::ZERO, order);
-        }
         Self {
-            key,
-            sealers: BTreeMap::new(),
-            epochs,
+            makers: BTreeMap::new(),
+            epochs: epochs(),
             draw: Draw(seed),
             former: Vec::new(),
             refused: 0,
@@ -103,6 +129,16 @@ impl Gatekeeper {
         packet
     }
 
+    fn open(&mut self, packet: &mut [u8]) -> Result<usize, OpenError> {
+        if Kind::peek(packet) == Some(Kind::Data) {
+            return self.epochs.open(packet);
+        }
+        let opened = self.epochs.open_signed(packet)?;
+        let maker = self.makers.get(&opened.maker());
+        let maker = maker.ok_or(OpenError::Forged)?.key.public();
+        self.epochs.prove(&opened, &maker, packet)
+    }
+
     fn refuse(&mut self, sealed: &[u8]) {
         for _ in 0..EACH {
             let mut changed = self.changed(sealed);
@@ -113,7 +149,7 @@ impl Gatekeeper {
                 continue;
             }
             let before = changed.clone();
-            let opened = self.epochs.open(&mut changed);
+            let opened = self.open(&mut changed);
             assert!(opened.is_err(), "{before:02x?} is opened as {changed:02x?}");
             self.refused += 1;
         }
@@ -126,21 +162,18 @@ impl Deliver for Gatekeeper {
 
 impl Audience for Gatekeeper {
     fn receive(&mut self, _from: SocketAddr, bytes: &[u8]) {
-        let mut sealed = Vec::new();
-        let maker = origin_of(bytes).unwrap().node;
-        let sealer = self.sealers.entry(maker);
-        let sealer = sealer.or_insert_with(|| Sealer::new(&self.key));
-        sealer.seal(bytes, &mut sealed).unwrap();
+        let maker = self.makers.entry(origin_of(bytes).unwrap().node);
+        let sealed = maker.or_insert_with(Maker::new).seal(bytes);
         self.refuse(&sealed);
         // What came before has changed nothing: this is opened as ever, once.
         let mut opened = sealed.clone();
-        let length = self.epochs.open(&mut opened).unwrap();
+        let length = self.open(&mut opened).unwrap();
         let whole =
             |packet: &[u8]| [&packet[4..CHECKSUM_AT.start], &packet[CHECKSUM_AT.end..]].concat();
         assert!(whole(&opened[..length]) == whole(bytes), "{bytes:02x?}");
         assert_eq!(sealed_by(&opened[..length]), None);
         if Kind::peek(bytes) != Some(Kind::Data) {
-            let again = self.epochs.open(&mut sealed.clone());
+            let again = self.open(&mut sealed.clone());
             assert_eq!(again, Err(OpenError::Replayed));
             self.refused += 1;
         }
@@ -210,7 +243,7 @@ fn soak(packets: u64) {
     println!("{refused} changed packets in {passes} passes, none of them opened");
 }
 
-// Rules R-SEC-1, R-SEC-10.
+// Rules R-SEC-1, R-SEC-4, R-SEC-10, R-SEC-17.
 #[test]
 fn no_changed_packet_of_a_recorded_run_is_opened() {
     soak(BOUNDED);

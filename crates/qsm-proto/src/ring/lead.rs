@@ -40,7 +40,7 @@ impl RegionRing {
         };
         if place.view.partitions() > 1 && !self.config.in_turn {
             self.stats.tokens_sent += 1;
-            let (header, limit) = (self.header(place.me), self.config.limit_bytes());
+            let (header, limit) = (self.header(place.me), self.config.signed_bytes());
             let to = place.view.path().destination();
             turn.outbox.push(Reason::Token, to, |out| {
                 token.encode(&header, limit, out);
@@ -161,7 +161,7 @@ impl RegionRing {
             .filter_map(|entry| self.tracks.get(entry.head.origin))
             .map(super::tracks::Track::summary)
             .collect();
-        let per_packet = Summary::slots_within(self.config.limit_bytes());
+        let per_packet = Summary::slots_within(self.config.signed_bytes());
         let header = self.header(place.me);
         let head = &result.head;
         for part in lines.chunks(per_packet) {

@@ -65,8 +65,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use qsm_wire::{
-    Ack, Header, HeaderTemplate, MemberIndex, Origin, SeqRange, Summary, TAIL_BYTES, Token,
-    TokenAck,
+    Ack, Header, HeaderTemplate, MemberIndex, Origin, SIGNED_TAIL_BYTES, SeqRange, Summary,
+    TAIL_BYTES, Token, TokenAck,
 };
 
 use crate::stats::RingStats;
@@ -270,6 +270,11 @@ impl RingConfig {
 
     fn limit_bytes(&self) -> usize {
         self.datagram_bytes.saturating_sub(TAIL_BYTES)
+    }
+
+    /// The same of what goes to all: calls and summaries. Rule R-SEC-17.
+    fn signed_bytes(&self) -> usize {
+        self.datagram_bytes.saturating_sub(SIGNED_TAIL_BYTES)
     }
 }
 
@@ -556,6 +561,6 @@ impl RegionRing {
     }
 
     fn capacity(&self) -> usize {
-        gathered::capacity(self.config.limit_bytes())
+        gathered::capacity(self.config.signed_bytes())
     }
 }

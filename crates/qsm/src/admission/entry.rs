@@ -7,23 +7,26 @@ use std::time::{Duration, Instant};
 
 use crossbeam_queue::SegQueue;
 use qsm_handshake::{Failure, Identity as Signer, IdentityError as SignerError};
-use qsm_identity::Revocations;
+use qsm_identity::{NodeKey, Revocations};
 use qsm_net::{Guard, Opened, OwnDatagram, Refusal};
-use qsm_seal::{Epoch, EpochOrder, Epochs, KeyId, OpenError, PairKey, Sealer};
+use qsm_seal::{Epoch, EpochOrder, Epochs, KeyId, OpenError, PairKey};
 use qsm_wire::{
-    AdmissionStage, Header, Kind, NodeId, Origin, cluster_number, cluster_of, origin_of, sealed_by,
+    AdmissionStage, Header, Kind, NodeId, Origin, SIGNED_TAIL_BYTES, TAG_BYTES, TAIL_BYTES,
+    cluster_number, cluster_of, origin_of, sealed_by,
 };
 use zeroize::Zeroizing;
 
 use super::attempts::{Attempts, Ended};
 use super::claim::Claim;
 use super::identity::Identity;
+use super::introduction;
 use super::judge::{ServiceJudge, Serving};
 use super::lists::ListParts;
-use super::neighbours::{Contact, Key, Neighbours, Who};
+use super::neighbours::{Contact, Neighbours, Who};
 use super::orders::Over;
-use super::packet::{SEEK_GROWTH, Way, admission, place, read, refusal, seek};
+use super::packet::{SEEK_GROWTH, Way, admission, goes_to_one, place, read, refusal, seek};
 use super::session::Session;
+use super::signatures::{Checks, LastSigned};
 
 /// Sessions with services: one, and another while services change.
 const SESSIONS_MAX: usize = 4;
@@ -65,6 +68,9 @@ pub(crate) struct Entry {
     attempts: Attempts,
     held: Vec<OwnDatagram>,
     neighbours: Neighbours,
+    signer: Arc<NodeKey>,
+    signed: LastSigned,
+    checks: Checks,
     own: VecDeque<OwnDatagram>,
     news: Arc<SegQueue<EntryNews>>,
 }
@@ -114,6 +120,9 @@ impl Entry {
             attempts: Attempts::new(now, signer, judge),
             held: Vec::new(),
             neighbours: Neighbours::new(pair_key),
+            signer: Arc::clone(identity.key()),
+            signed: LastSigned::default(),
+            checks: Checks::new(now),
             own: VecDeque::new(),
             news,
         })
@@ -236,7 +245,7 @@ impl Entry {
         let length = one.session.open(now, datagram)?;
         one.service = Some(maker);
         match Way::of(datagram) {
-            Way::Members | Way::Member => Err(Refusal::Forged),
+            Way::Members | Way::Signed | Way::Member => Err(Refusal::Forged),
             Way::Announcement | Way::Service => Ok(Opened::Datagram(length)),
             Way::Admission => {
                 let word = match read(&datagram[..length]) {
@@ -261,9 +270,11 @@ impl Entry {
     fn obey(&mut self, now: Instant, at: usize, word: &[u8]) {
         if let Some(order) = EpochOrder::decode(word) {
             self.follow(now, at, order);
-        } else if let Some(key) = Key::decode(word) {
-            self.neighbours.learn(&key);
-            self.release_to(key.0.node);
+        } else if let Some(members) = introduction::decode(word) {
+            for member in members {
+                self.neighbours.learn(now, &member);
+                self.release_to(member.node);
+            }
         } else if let Some(over) = Over::decode(word) {
             // What was said before is receipted by the end itself.
             self.sessions.remove(at);
@@ -328,6 +339,9 @@ impl Entry {
         datagram: &mut [u8],
     ) -> Result<Opened, Refusal> {
         let way = Way::of(datagram);
+        if way == Way::Signed {
+            return self.open_signed(from, datagram);
+        }
         if !matches!(way, Way::Members | Way::Admission) {
             // Its sessions and pairs alone have the keys for these; who has the epoch's is no service, and not the
             // member that it names.
@@ -336,17 +350,35 @@ impl Entry {
                 false => Refusal::Unkeyed,
             });
         }
-        let length = self.epochs.open(datagram).map_err(|error| match error {
-            OpenError::OtherKey(_) => Refusal::Unkeyed,
-            other => refusal(other),
-        })?;
-        let opened = &datagram[..length];
-        if way == Way::Admission {
-            return self.meet(from, opened);
-        }
-        match Way::of_plain(opened) {
-            Way::Member => Err(Refusal::Forged),
+        let length = self.epochs.open(datagram).map_err(of_epoch)?;
+        match way {
+            Way::Admission => self.meet(from, &datagram[..length]),
             _ => Ok(Opened::Datagram(length)),
+        }
+    }
+
+    /// Opens what a member has signed for all. Rules R-SEC-17, R-SEC-18.
+    fn open_signed(&mut self, from: SocketAddr, datagram: &mut [u8]) -> Result<Opened, Refusal> {
+        let packet = self.epochs.open_signed(datagram).map_err(of_epoch)?;
+        let (now, maker) = (Instant::now(), packet.maker());
+        if maker == self.entrant.node {
+            // Multicast comes back to who sends it, on its own host.
+            return Ok(Opened::Own);
+        }
+        let Some(key) = self.neighbours.signer(maker) else {
+            self.ask_keys(now, maker);
+            return Err(Refusal::Unkeyed);
+        };
+        if !self.checks.allow(now, maker, from) {
+            return Err(Refusal::Unchecked);
+        }
+        let length = self.epochs.prove(&packet, &key, datagram);
+        let length = length.map_err(refusal)?;
+        self.checks.believe(now, maker, from);
+        // A token that does not call all to a round goes to one.
+        match Way::of_plain(&datagram[..length]) {
+            Way::Signed => Ok(Opened::Datagram(length)),
+            _ => Err(Refusal::Forged),
         }
     }
 
@@ -358,7 +390,10 @@ impl Entry {
         let own = &self.neighbours.own;
         let length = self.epochs.open_from(own, &peer, datagram);
         let length = length.map_err(refusal)?;
-        if Way::of_plain(&datagram[..length]) != Way::Member {
+        if !matches!(
+            Way::of_plain(&datagram[..length]),
+            Way::Member | Way::Signed
+        ) {
             return Err(Refusal::Forged);
         }
         self.neighbours.heard(Instant::now(), from, maker);
@@ -375,11 +410,11 @@ impl Entry {
         match contact {
             Contact::Asks(random) => {
                 self.say(from, Contact::Answers(random));
-                self.ask_key(now, other);
+                self.ask_keys(now, other);
             }
             Contact::Answers(random) => {
                 if self.neighbours.answered(now, other, random).is_some() {
-                    self.ask_key(now, other);
+                    self.ask_keys(now, other);
                     self.release_to(other);
                 }
             }
@@ -395,9 +430,9 @@ impl Entry {
         }
     }
 
-    /// Asks the service for the key of a member, if it is not known.
-    fn ask_key(&mut self, now: Instant, node: NodeId) {
-        if self.neighbours.asks_key(now, node)
+    /// Asks the service for the keys of a member, if they are not known.
+    fn ask_keys(&mut self, now: Instant, node: NodeId) {
+        if self.neighbours.asks_keys(now, node)
             && let Some(one) = self.sessions.last_mut()
             && one.session.words.say(Zeroizing::new(Who(node).encode()))
         {
@@ -436,9 +471,22 @@ impl Entry {
         }
         self.neighbours.hold(to, datagram);
         if let Some(node) = self.neighbours.node_at(to) {
-            self.ask_key(now, node);
+            self.ask_keys(now, node);
         }
         false
+    }
+
+    /// Seals a packet for all, signed. Rule R-SEC-17.
+    fn seal_for_all(&mut self, to: SocketAddr, datagram: &[u8], sealed: &mut Vec<u8>) -> bool {
+        if self.signed.copy(to, datagram, sealed) {
+            return true;
+        }
+        let begin = sealed.len();
+        let result = self.epochs.seal_signed(&self.signer, datagram, sealed);
+        if result.is_ok() {
+            self.signed.note(to, datagram, &sealed[begin..]);
+        }
+        result.is_ok()
     }
 
     /// Seals a packet for a service, or holds it until there is a session.
@@ -461,16 +509,22 @@ impl Entry {
 }
 
 impl Guard for Entry {
-    fn growth(&self, _to: SocketAddr, datagram: &[u8]) -> usize {
+    fn growth(&self, to: SocketAddr, datagram: &[u8]) -> usize {
         match Kind::peek(datagram) {
             Some(Kind::Solicit) => SEEK_GROWTH,
-            _ => Sealer::growth(datagram),
+            Some(Kind::Data) => TAG_BYTES,
+            _ if Way::of_plain(datagram) == Way::Signed && !goes_to_one(to, datagram) => {
+                SIGNED_TAIL_BYTES
+            }
+            _ => TAIL_BYTES,
         }
     }
 
     fn seal(&mut self, to: SocketAddr, datagram: &[u8], sealed: &mut Vec<u8>) -> bool {
         match Way::of_plain(datagram) {
             Way::Member => self.seal_for_member(to, datagram, sealed),
+            Way::Signed if goes_to_one(to, datagram) => self.seal_for_member(to, datagram, sealed),
+            Way::Signed => self.seal_for_all(to, datagram, sealed),
             Way::Members => self.epochs.seal(datagram, sealed).is_ok(),
             Way::Announcement => {
                 self.note_maker(datagram);
@@ -528,6 +582,14 @@ impl Entry {
         if let Some(origin) = origin_of(datagram) {
             self.header.origin = origin;
         }
+    }
+}
+
+/// Reason for which the key of an epoch does not open a packet: keys change.
+fn of_epoch(error: OpenError) -> Refusal {
+    match error {
+        OpenError::OtherKey(_) => Refusal::Unkeyed,
+        other => refusal(other),
     }
 }
 

@@ -11,7 +11,7 @@ use qsm_handshake::{Broken, Event, Identity as Signer, Now, Secrets, Server};
 use qsm_identity::{RevocationError, Revocations};
 use qsm_net::{Guard, Opened, OwnDatagram, Refusal};
 use qsm_seal::{
-    Cipher, Epoch, EpochIssuer, EpochOrder, EpochReceipt, KeyId, Leaving, PairPeer, Sealer, Told,
+    Cipher, Epoch, EpochIssuer, EpochOrder, EpochReceipt, KeyId, Leaving, Sealer, Told,
 };
 use qsm_wire::{
     AdmissionStage, Header, Kind, NodeId, cluster_number, cluster_of, origin_of, sealed_by,
@@ -20,8 +20,9 @@ use zeroize::Zeroizing;
 
 use super::doorman::{Doorman, Guest};
 use super::identity::{Identity, unix_now};
+use super::introduction;
 use super::lists::ListWords;
-use super::neighbours::{Key, Who};
+use super::neighbours::Who;
 use super::orders::Over;
 use super::packet::{HERE_GROWTH, Way, admission, here, place, read};
 use super::peers::{Peer, Peers};
@@ -47,6 +48,8 @@ const LINGER: Duration = Duration::from_secs(2);
 const REPEAT: Duration = Duration::from_millis(50);
 /// Hints to strangers in one [`LOOK`].
 const HINTS_MAX: u32 = 256;
+/// Members of a cluster so small that all are told of each other before they ask (R-SEC-16).
+const INTRODUCED_MAX: usize = 64;
 /// News that wait to be read; more are dropped, but for those on members.
 const NEWS_MAX: usize = 4096;
 
@@ -129,6 +132,8 @@ pub(crate) struct Gate {
     waiting: Vec<NodeId>,
     /// When there is one.
     gathers: Gathers,
+    /// Sessions of members that have just got their first key.
+    newcomers: BTreeSet<u32>,
     /// Sessions with words that have no receipt.
     talking: BTreeSet<u32>,
     header: Option<Header>,
@@ -162,7 +167,8 @@ impl Gate {
             server: Server::new(&signer, identity.token().as_bytes(), doorman)?,
             rivals: Rivals::new(now, signer, identity, cluster),
             issuer: issuer.map_err(|error| failed(error.to_string()))?,
-            peers: Peers::default(),
+            peers: Peers::new(INTRODUCED_MAX),
+            newcomers: BTreeSet::new(),
             list: None,
             waiting: Vec::new(),
             gathers: Gathers::Until(now + GATHER),
@@ -177,6 +183,12 @@ impl Gate {
             stats: AdmissionStats::default(),
             told: AdmissionStats::default(),
         })
+    }
+
+    /// As in a cluster of many.
+    #[cfg(test)]
+    pub(super) fn introduce_nobody(&mut self) {
+        self.peers = Peers::new(0);
     }
 
     fn elapsed(&self, now: Instant) -> Duration {
@@ -372,6 +384,8 @@ impl Gate {
         while self.issuer.poll_silent().is_some() {
             self.stats.silent += 1;
         }
+        let newcomers = core::mem::take(&mut self.newcomers);
+        ordered.append(&mut self.peers.introduce(&newcomers));
         // The first one has no members.
         self.stats.epochs = self.issuer.active().0 - 1;
         self.speak(now, &ordered);
@@ -390,6 +404,7 @@ impl Gate {
         }
         if matches!(order, EpochOrder::Activate { .. }) && !peer.keyed {
             peer.keyed = true;
+            self.newcomers.insert(key);
             if let Some(list) = &self.list {
                 peer.list.begin(Arc::clone(list));
             }
@@ -503,19 +518,19 @@ impl Gate {
         self.issue(now);
     }
 
-    /// Tells a member the key of another one. Of who is not in nothing is told; it is asked for again.
+    /// Tells a member who another one is. Of who is not in nothing is told; it is asked for again.
     fn introduce(&mut self, key: u32, node: NodeId) {
-        let public = self
+        let told = self
             .peers
             .of_node(node)
-            .and_then(|peer| peer.guest.pair_key);
-        if let Some(public) = public
+            .and_then(|peer| peer.introduction());
+        if let Some(told) = told
             && let Some(peer) = self.peers.get_mut(key)
             && !peer.guest.observes
         {
-            let told = Key(PairPeer { node, public });
+            let word = introduction::encode(&[told]);
             // Who takes none of its words begins anew by the issuer's.
-            if peer.session.words.say(Zeroizing::new(told.encode())) {
+            if peer.session.words.say(Zeroizing::new(word)) {
                 self.talking.insert(key);
             }
         }

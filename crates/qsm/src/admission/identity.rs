@@ -74,7 +74,7 @@ impl Identity {
         self.root
     }
 
-    pub(super) fn key(&self) -> &NodeKey {
+    pub(super) fn key(&self) -> &Arc<NodeKey> {
         &self.key
     }
 

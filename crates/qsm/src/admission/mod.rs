@@ -7,7 +7,8 @@
 //!         ◄── handshake (qsm-handshake) ─►  Doorman      the roster decides
 //!         ◄─ words: keys of epochs ──────►  EpochIssuer  sealed by the session
 //!         ◄─ Session, Probe, lists ──────►               sealed by the session
-//!  Epochs ◄─ everything between nodes ────► Epochs       sealed by the epoch, or by the pair of two nodes
+//!  Epochs ◄─ everything between nodes ────► Epochs       by the pair of two nodes, or by the epoch and signed; data by
+//!                                                        the epoch alone
 //! ```
 //!
 //! [`Entry`] and [`Gate`] are guards of ports: no state machine of the protocol knows of them. What they have to tell
@@ -19,6 +20,7 @@ mod doorman;
 mod entry;
 mod gate;
 mod identity;
+mod introduction;
 mod judge;
 mod lists;
 mod neighbours;
@@ -28,6 +30,7 @@ mod peers;
 mod revocations;
 mod rivals;
 mod session;
+mod signatures;
 mod stats;
 mod words;
 

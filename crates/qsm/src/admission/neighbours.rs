@@ -6,33 +6,40 @@
 //!         ◄── Answers | 9 | the same (8) |               by its header: who it is
 //!  node                            service
 //!  Who    | 6 | node (8) |    ──►                        in its session, if it does not have the key
-//!         ◄── Key | 7 | node (8) | key (32) |
+//!         ◄── an introduction
 //! ```
+//!
+//! In a small cluster the service introduces members to each other before they ask.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use qsm_identity::NodePublic;
 use qsm_net::OwnDatagram;
-use qsm_seal::{PAIR_KEY_BYTES, PairKey, PairPeer};
+use qsm_seal::{PairKey, PairPeer};
 use qsm_wire::NodeId;
 
-/// Most addresses, and most keys, that are known; where there are more, all are forgotten and asked for again.
+use super::introduction::{Introduction, MemberKeys};
+
+/// Most addresses that are known; where there are more, all are forgotten and asked for again.
+const PLACES_MAX: usize = 4096;
+/// Most members whose keys are known; the one that was not needed for the longest time makes room, and is asked for again.
 const KNOWN_MAX: usize = 4096;
+/// Most members whose keys are asked for at a time: anybody in the cluster can name some that do not exist.
+const ASKED_MAX: usize = 64;
 /// Packets that wait until it is known who is at an address; the oldest makes room.
 const HELD_MAX: usize = 64;
 /// Pause before a question is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
+/// A question without an answer for so long gives way to another one.
+const UNANSWERED: Duration = Duration::from_secs(1);
 /// A member that has not been heard at its address for so long is asked whether it is still there.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A word to the service: which key has this node?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Who(pub(super) NodeId);
-
-/// Its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Key(pub(super) PairPeer);
 
 /// A word from member to member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +51,6 @@ pub(super) enum Contact {
 }
 
 const WHO: u8 = 6;
-const KEY: u8 = 7;
 const ASKS: u8 = 8;
 const ANSWERS: u8 = 9;
 
@@ -57,21 +63,6 @@ impl Who {
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let node = bytes.strip_prefix(&[WHO])?.try_into().ok()?;
         Some(Self(NodeId(u64::from_le_bytes(node))))
-    }
-}
-
-impl Key {
-    pub(super) fn encode(self) -> Vec<u8> {
-        let Self(PairPeer { node, public }) = self;
-        [&[KEY][..], &node.0.to_le_bytes(), &public].concat()
-    }
-
-    /// `None` for what is none.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (node, public) = bytes.strip_prefix(&[KEY])?.split_first_chunk::<8>()?;
-        let public: [u8; PAIR_KEY_BYTES] = public.try_into().ok()?;
-        let node = NodeId(u64::from_le_bytes(*node));
-        Some(Self(PairPeer { node, public }))
     }
 }
 
@@ -106,10 +97,18 @@ struct Place {
     asked_at: Option<Instant>,
 }
 
-/// Account of a node's key.
+/// Keys of a node, and when they were needed.
 #[derive(Debug)]
 struct Known {
-    public: Option<[u8; PAIR_KEY_BYTES]>,
+    keys: MemberKeys,
+    /// Number of their latest use.
+    used: u64,
+}
+
+/// A question for the keys of a node.
+#[derive(Debug)]
+struct Asked {
+    since: Instant,
     asked_at: Instant,
 }
 
@@ -118,7 +117,10 @@ struct Known {
 pub(super) struct Neighbours {
     pub(super) own: PairKey,
     places: BTreeMap<SocketAddr, Place>,
-    keys: BTreeMap<NodeId, Known>,
+    known: BTreeMap<NodeId, Known>,
+    asked: BTreeMap<NodeId, Asked>,
+    /// Uses of all keys.
+    uses: u64,
     held: VecDeque<OwnDatagram>,
 }
 
@@ -131,25 +133,39 @@ impl Neighbours {
         Self {
             own,
             places: BTreeMap::new(),
-            keys: BTreeMap::new(),
+            known: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            uses: 0,
             held: VecDeque::new(),
         }
     }
 
     /// The member there, if its key is known.
-    pub(super) fn at(&self, address: SocketAddr) -> Option<PairPeer> {
+    pub(super) fn at(&mut self, address: SocketAddr) -> Option<PairPeer> {
         self.peer(self.places.get(&address)?.node?)
     }
 
-    /// A node whose key is known.
-    pub(super) fn peer(&self, node: NodeId) -> Option<PairPeer> {
-        let public = self.keys.get(&node)?.public?;
+    /// A node whose key for pairs is known.
+    pub(super) fn peer(&mut self, node: NodeId) -> Option<PairPeer> {
+        let public = self.keys(node)?.pair;
         Some(PairPeer { node, public })
+    }
+
+    /// The key by which a node signs, if it is known.
+    pub(super) fn signer(&mut self, node: NodeId) -> Option<NodePublic> {
+        self.keys(node).map(|keys| keys.signs)
+    }
+
+    fn keys(&mut self, node: NodeId) -> Option<MemberKeys> {
+        let known = self.known.get_mut(&node)?;
+        self.uses += 1;
+        known.used = self.uses;
+        Some(known.keys)
     }
 
     /// A packet is to go there: the question to ask there first, if it is not known who that is, or not for sure any more.
     pub(super) fn question(&mut self, now: Instant, to: SocketAddr) -> Option<Contact> {
-        if self.places.len() >= KNOWN_MAX && !self.places.contains_key(&to) {
+        if self.places.len() >= PLACES_MAX && !self.places.contains_key(&to) {
             self.places.clear();
         }
         let place = self.places.entry(to).or_default();
@@ -188,27 +204,54 @@ impl Neighbours {
         }
     }
 
-    /// The service is to be asked for the key of this node, if it is not known and was not asked for just now.
-    pub(super) fn asks_key(&mut self, now: Instant, node: NodeId) -> bool {
-        if let Some(known) = self.keys.get_mut(&node) {
-            let asks = known.public.is_none() && now >= known.asked_at + AGAIN;
-            if asks {
-                known.asked_at = now;
+    /// The service is to be asked for the keys of this node, if they are not known and were not asked for just now.
+    pub(super) fn asks_keys(&mut self, now: Instant, node: NodeId) -> bool {
+        if self.known.contains_key(&node) {
+            return false;
+        }
+        if let Some(asked) = self.asked.get_mut(&node) {
+            let again = now >= asked.asked_at + AGAIN;
+            if again {
+                asked.asked_at = now;
             }
-            return asks;
+            return again;
         }
-        if self.keys.len() >= KNOWN_MAX {
-            self.keys.clear();
+        if self.asked.len() >= ASKED_MAX {
+            let oldest = self.asked.iter().min_by_key(|(_, asked)| asked.since);
+            match oldest.map(|(node, asked)| (*node, asked.since)) {
+                Some((oldest, since)) if now >= since + UNANSWERED => self.asked.remove(&oldest),
+                _ => return false,
+            };
         }
-        let (public, asked_at) = (None, now);
-        self.keys.insert(node, Known { public, asked_at });
+        let (since, asked_at) = (now, now);
+        self.asked.insert(node, Asked { since, asked_at });
         true
     }
 
-    /// The service has told the key of a node that it was asked for.
-    pub(super) fn learn(&mut self, key: &Key) {
-        if let Some(known) = self.keys.get_mut(&key.0.node) {
-            known.public = Some(key.0.public);
+    /// The service has told who a node is.
+    pub(super) fn learn(&mut self, now: Instant, member: &Introduction) {
+        let Introduction {
+            node,
+            keys,
+            address,
+        } = *member;
+        self.asked.remove(&node);
+        if self.known.len() >= KNOWN_MAX && !self.known.contains_key(&node) {
+            let idle = self.known.iter().min_by_key(|(_, known)| known.used);
+            if let Some(idle) = idle.map(|(node, _)| *node) {
+                self.known.remove(&idle);
+            }
+        }
+        self.uses += 1;
+        let used = self.uses;
+        self.known.insert(node, Known { keys, used });
+        // Who has shown there that it is another one is believed.
+        if self.places.len() < PLACES_MAX || self.places.contains_key(&address) {
+            let place = self.places.entry(address).or_default();
+            if place.node.is_none() {
+                place.node = Some(node);
+                place.shown_at = Some(now);
+            }
         }
     }
 
@@ -242,6 +285,7 @@ impl Neighbours {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::introduction::tests::member;
 
     fn neighbours() -> Neighbours {
         Neighbours::new(PairKey::generate(NodeId(1)).unwrap())
@@ -250,19 +294,15 @@ mod tests {
     #[test]
     fn words_are_read_back_whole_or_not_at_all() {
         let node = NodeId(77);
-        let public = [7; PAIR_KEY_BYTES];
-        let key = Key(PairPeer { node, public });
         assert_eq!(Who::decode(&Who(node).encode()), Some(Who(node)));
-        assert_eq!(Key::decode(&key.encode()), Some(key));
         for contact in [Contact::Asks([1; 8]), Contact::Answers([2; 8])] {
             let bytes = contact.encode();
             assert_eq!(Contact::decode(&bytes), Some(contact));
-            assert_eq!((Who::decode(&bytes), Key::decode(&bytes)), (None, None));
+            assert_eq!(Who::decode(&bytes), None);
         }
-        let (who, key) = (Who(node).encode(), key.encode());
+        let who = Who(node).encode();
         assert!((0..who.len()).all(|length| Who::decode(&who[..length]).is_none()));
-        assert!((0..key.len()).all(|length| Key::decode(&key[..length]).is_none()));
-        assert_eq!((Contact::decode(&who), Contact::decode(&key)), (None, None));
+        assert_eq!(Contact::decode(&who), None);
     }
 
     // Rule R-SEC-16.
@@ -277,13 +317,13 @@ mod tests {
         assert_eq!(here.answered(now, NodeId(3), [0; 8]), None);
         assert_eq!(here.answered(now, NodeId(2), random), Some(to));
         assert_eq!((here.node_at(to), here.at(to)), (Some(NodeId(2)), None));
-        assert!(here.asks_key(now, NodeId(2)) && !here.asks_key(now, NodeId(2)));
-        let public = [7; PAIR_KEY_BYTES];
-        let peer = |node| Key(PairPeer { node, public });
-        here.learn(&peer(NodeId(3)));
-        assert_eq!(here.peer(NodeId(3)), None, "it was not asked for");
-        here.learn(&peer(NodeId(2)));
-        assert_eq!(here.at(to), Some(peer(NodeId(2)).0));
+        assert!(here.asks_keys(now, NodeId(2)) && !here.asks_keys(now, NodeId(2)));
+        let told = member(2, "127.0.0.1:9");
+        let (node, public) = (told.node, told.keys.pair);
+        here.learn(now, &told);
+        assert_eq!(here.at(to), Some(PairPeer { node, public }));
+        assert_eq!(here.signer(node), Some(told.keys.signs));
+        assert!(!here.asks_keys(now, node));
         assert_eq!(here.question(now, to), None);
         // Who was not heard for a second is asked again, and another one may be there by then.
         let later = now + FRESH;
@@ -294,18 +334,57 @@ mod tests {
         assert_eq!(here.answered(later, NodeId(2), random), None);
         assert_eq!(here.answered(later, NodeId(4), other), Some(to));
         assert_eq!((here.node_at(to), here.at(to)), (Some(NodeId(4)), None));
+        // Whom the service knows there is not who has answered.
+        here.learn(later, &told);
+        assert_eq!(here.node_at(to), Some(NodeId(4)));
+    }
+
+    // Rule R-SEC-16.
+    #[test]
+    fn who_is_introduced_is_not_asked_for() {
+        let (mut here, now) = (neighbours(), Instant::now());
+        let to: SocketAddr = "127.0.0.1:9".parse().unwrap();
+        here.learn(now, &member(2, "127.0.0.1:9"));
+        assert!(here.at(to).is_some());
+        assert_eq!(here.question(now, to), None);
+        // Later it shows that it is still there, while packets go.
+        assert!(here.question(now + FRESH, to).is_some());
+        assert!(here.at(to).is_some());
     }
 
     #[test]
     fn no_more_packets_wait_and_no_more_is_known_than_there_is_room_for() {
         let (mut here, now) = (neighbours(), Instant::now());
+        let first = member(1 << 20, "127.0.0.1:9");
+        here.learn(now, &first);
         for port in 0..u16::MAX {
             let to = SocketAddr::from(([127, 0, 0, 1], port));
             here.question(now, to);
             here.hold(to, &[1]);
-            here.asks_key(now, NodeId(u64::from(port)));
+            here.learn(now, &member(u64::from(port), &format!("127.0.0.2:{port}")));
+            assert!(
+                here.signer(first.node).is_some(),
+                "it is needed all the time"
+            );
         }
         assert_eq!(here.held.len(), HELD_MAX);
-        assert!(here.places.len() <= KNOWN_MAX && here.keys.len() <= KNOWN_MAX);
+        assert_eq!(here.known.len(), KNOWN_MAX);
+        assert!(here.places.len() <= PLACES_MAX);
+    }
+
+    // Rule R-SEC-18.
+    #[test]
+    fn members_that_do_not_exist_are_asked_for_a_few_at_a_time() {
+        let (mut here, mut now) = (neighbours(), Instant::now());
+        let mut asked = 0;
+        for node in 0..10_000 {
+            asked += u32::from(here.asks_keys(now, NodeId(node)));
+            now += Duration::from_millis(1);
+        }
+        assert!(
+            (64 * 9..=64 * 11).contains(&asked),
+            "{asked} in ten seconds"
+        );
+        assert_eq!(here.asked.len(), ASKED_MAX);
     }
 }

@@ -1,10 +1,12 @@
 //! Packets by what protects them, and those that guards make.
 
+use std::net::SocketAddr;
+
 use qsm_net::Refusal;
 use qsm_proto::ring::CALL;
 use qsm_seal::OpenError;
 use qsm_wire::{
-    AdmissionFrame, AdmissionStage, Body, Coverage, HEADER_BYTES, Header, Kind, Packet, seal,
+    AdmissionFrame, AdmissionStage, Body, Coverage, HEADER_BYTES, Header, Hop, Kind, Packet, seal,
 };
 
 /// Protection of a packet.
@@ -18,6 +20,8 @@ pub(super) enum Way {
     Admission,
     /// The epoch that all members have.
     Members,
+    /// The same, and its maker's signature; the pair of two members where it goes to one.
+    Signed,
     /// The pair of two members.
     Member,
 }
@@ -50,7 +54,9 @@ impl Way {
                 | Kind::Numbers
                 | Kind::Absent,
             ) => Self::Member,
-            _ => Self::Members,
+            Some(Kind::Data) => Self::Members,
+            // Heartbeat, Summary, ReachReply, Parity, and a Token that calls all to a round.
+            _ => Self::Signed,
         }
     }
 
@@ -61,6 +67,11 @@ impl Way {
             _ => Self::of(datagram),
         }
     }
+}
+
+/// Tells whether a packet goes to one member: by multicast it goes to all, and so do copies of that.
+pub(super) fn goes_to_one(to: SocketAddr, datagram: &[u8]) -> bool {
+    !to.ip().is_multicast() && Hop::peek(datagram) == Some(Hop::Direct)
 }
 
 /// Tells whether a token calls all to a round: it goes to all, and others go to one.
@@ -100,7 +111,7 @@ pub(super) fn here(header: &Header, beacon: &[u8]) -> Vec<u8> {
 }
 
 /// Where a service says it is.
-pub(super) fn place(header: &Header, content: &[u8]) -> Option<std::net::SocketAddr> {
+pub(super) fn place(header: &Header, content: &[u8]) -> Option<SocketAddr> {
     let mut beacon = Vec::with_capacity(HEADER_BYTES + content.len());
     header.encode(Kind::Beacon, &mut beacon);
     beacon.extend_from_slice(content);
@@ -135,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    // Rule R-SEC-15: a new kind is to be classified here too.
+    // Rules R-SEC-15, R-SEC-17: a new kind is to be classified here too.
     #[test]
     fn each_kind_has_its_way() {
         for kind in Kind::ALL {
@@ -153,9 +164,8 @@ mod tests {
                 | Kind::GroupQuery
                 | Kind::GroupReply => Way::Service,
                 Kind::Admission => Way::Admission,
-                Kind::Data | Kind::Heartbeat | Kind::Summary | Kind::ReachReply | Kind::Parity => {
-                    Way::Members
-                }
+                Kind::Data => Way::Members,
+                Kind::Heartbeat | Kind::Summary | Kind::ReachReply | Kind::Parity => Way::Signed,
                 Kind::Token
                 | Kind::TokenAck
                 | Kind::Nak

@@ -1,13 +1,15 @@
 //! The sessions of a service, by key, node and address.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use qsm_seal::KeyId;
 use qsm_wire::NodeId;
+use zeroize::Zeroizing;
 
 use super::doorman::Guest;
+use super::introduction::{IN_A_WORD, Introduction, MemberKeys, encode};
 use super::lists::ListWords;
 use super::session::Session;
 
@@ -33,6 +35,32 @@ impl Peer {
         self.keyed || self.guest.resumes || self.guest.observes
     }
 
+    /// What other members are told of it, if it is a member.
+    pub(super) fn introduction(&self) -> Option<Introduction> {
+        let pair = self.guest.pair_key.filter(|_| !self.guest.observes)?;
+        let signs = self.guest.key;
+        Some(Introduction {
+            node: self.guest.node,
+            keys: MemberKeys { pair, signs },
+            address: self.session.address,
+        })
+    }
+
+    /// Tells it who these members are. Returns whether there is something to say.
+    fn hear_of(&mut self, members: &[Introduction]) -> bool {
+        let others: Vec<Introduction> = members
+            .iter()
+            .copied()
+            .filter(|one| one.node != self.guest.node)
+            .collect();
+        let mut said = false;
+        for part in others.chunks(IN_A_WORD) {
+            // Who is told no more asks for it.
+            said |= self.session.words.say(Zeroizing::new(encode(part)));
+        }
+        said
+    }
+
     /// Queues the next part of a list when nothing else waits for a receipt. Returns whether there was one.
     pub(super) fn go_on_with_list(&mut self) -> bool {
         if !self.session.words.is_idle() {
@@ -44,14 +72,25 @@ impl Peer {
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Peers {
+    /// Most sessions with which all are introduced to each other.
+    introduced_max: usize,
     by_key: BTreeMap<u32, Peer>,
     by_node: BTreeMap<NodeId, u32>,
     by_address: BTreeMap<SocketAddr, u32>,
 }
 
 impl Peers {
+    pub(super) fn new(introduced_max: usize) -> Self {
+        Self {
+            introduced_max,
+            by_key: BTreeMap::new(),
+            by_node: BTreeMap::new(),
+            by_address: BTreeMap::new(),
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.by_key.len()
     }
@@ -114,6 +153,32 @@ impl Peers {
             self.by_address.remove(&peer.session.address);
         }
         Some(peer)
+    }
+
+    /// Those who have just got their first key, and all others, are told who they are, if they are few. Returns the
+    /// keys of those who are told something. Rule R-SEC-16.
+    pub(super) fn introduce(&mut self, newcomers: &BTreeSet<u32>) -> BTreeSet<u32> {
+        if newcomers.is_empty() || self.by_key.len() > self.introduced_max {
+            return BTreeSet::new();
+        }
+        let keyed = || self.by_key.iter().filter(|(_, peer)| peer.keyed);
+        let all: Vec<Introduction> = keyed()
+            .filter_map(|(_, peer)| peer.introduction())
+            .collect();
+        let fresh = keyed().filter(|(key, _)| newcomers.contains(key));
+        let fresh: Vec<Introduction> = fresh.filter_map(|(_, peer)| peer.introduction()).collect();
+        let mut told = BTreeSet::new();
+        for (key, peer) in self.by_key.iter_mut().filter(|(_, peer)| peer.keyed) {
+            let news = if newcomers.contains(key) {
+                &all
+            } else {
+                &fresh
+            };
+            if peer.hear_of(news) {
+                told.insert(*key);
+            }
+        }
+        told
     }
 
     /// Keys of those of whom this holds.

@@ -1,9 +1,10 @@
 //! A service's guard and nodes' guards that hear each other without loss.
 
 use qsm_identity::{Claims, ClusterRoot, NodeKey, NodePublic, RevokedParts, Role, Roles, Serial};
+use qsm_proto::ring::CALL;
 use qsm_wire::{
-    Beacon, ChannelId, Coverage, DataHeader, Frame, FrameHead, HOP_AT, Incarnation, ViewNumber,
-    seal,
+    Beacon, ChannelId, Coverage, DataHeader, Frame, FrameHead, HOP_AT, Hop, Incarnation, RegionId,
+    TokenHead, TokenWriter, ViewNumber, seal,
 };
 
 use super::*;
@@ -133,6 +134,13 @@ impl Room {
             now: Instant::now(),
             given: Vec::new(),
         }
+    }
+
+    /// As one of so many that the service introduces nobody.
+    fn crowded(root: &ClusterRoot, nodes: &[NodeId]) -> Self {
+        let mut room = Self::new(root, nodes);
+        room.gate.introduce_nobody();
+        room
     }
 
     /// The service tells all where it is.
@@ -421,7 +429,7 @@ impl Room {
 #[test]
 fn what_goes_to_one_member_waits_for_its_key_and_is_not_lost() {
     let root = ClusterRoot::generate().unwrap();
-    let mut room = Room::new(&root, &[ONE, TWO]);
+    let mut room = Room::crowded(&root, &[ONE, TWO]);
     room.settle();
     room.given.clear();
     let packets = for_one(ONE);
@@ -436,7 +444,7 @@ fn what_goes_to_one_member_waits_for_its_key_and_is_not_lost() {
             room.for_member(at, to, &packet);
             room.introduce();
             let mut sealed = room.for_member(at, to, &packet).unwrap();
-            let grown = packet.len() + Sealer::growth(&packet);
+            let grown = packet.len() + TAIL_BYTES;
             assert_eq!(sealed.len(), grown);
             let entry = &mut room.entries[1 - at].1;
             let opened = entry.open(address(from), &mut sealed.clone());
@@ -490,4 +498,203 @@ fn a_member_says_nothing_to_one_in_anothers_name() {
         let opened = two.open(address(THREE), &mut honest);
         assert_eq!(opened, Ok(Opened::Datagram(own.len())));
     }
+}
+
+/// Where all listen.
+fn everybody() -> SocketAddr {
+    SocketAddr::from(([239, 1, 1, 1], 1))
+}
+
+/// A call to a round.
+fn call(node: NodeId) -> Vec<u8> {
+    let header = header(node);
+    let head = TokenHead {
+        region: RegionId(1),
+        view: ViewNumber(1),
+        leader: header.origin,
+        round: 1 << 40,
+        level: CALL,
+        ring: 0,
+        visited: 0,
+        rate_packets: u32::MAX,
+        credit_bytes: u32::MAX,
+    };
+    let mut packet = Vec::new();
+    TokenWriter::new(&header, &head, &[], 1400, &mut packet);
+    seal(&mut packet, Coverage::Whole);
+    packet
+}
+
+/// Packets that go to all, of this node: one of each kind that is no data.
+fn for_all(node: NodeId) -> Vec<Vec<u8>> {
+    let mut all = vec![call(node)];
+    for kind in [
+        Kind::Heartbeat,
+        Kind::Summary,
+        Kind::ReachReply,
+        Kind::Parity,
+    ] {
+        let mut packet = Vec::new();
+        header(node).encode(kind, &mut packet);
+        packet.extend_from_slice(&[0; 40]);
+        seal(&mut packet, Coverage::Whole);
+        all.push(packet);
+    }
+    assert!(all.iter().all(|it| Way::of_plain(it) == Way::Signed));
+    all
+}
+
+impl Room {
+    /// Packet that a node seals for all.
+    fn for_all(&mut self, at: usize, packet: &[u8]) -> Vec<u8> {
+        let mut sealed = Vec::new();
+        let entry = &mut self.entries[at].1;
+        assert!(entry.seal(everybody(), packet, &mut sealed));
+        let growth = entry.growth(everybody(), packet);
+        assert_eq!(sealed.len(), packet.len() + growth);
+        sealed
+    }
+}
+
+// Rule R-SEC-17.
+#[test]
+fn a_member_says_nothing_to_all_in_anothers_name() {
+    const THREE: NodeId = NodeId(192);
+    let root = ClusterRoot::generate().unwrap();
+    // Of the last ones the insider has the keys alone: a sealer seals for one maker.
+    let mut room = Room::new(&root, &[ONE, TWO, THREE, NodeId(256), NodeId(320)]);
+    room.settle();
+    // It says more in the other's name than that one does, and what it says moves no window.
+    for (at, seals) in [(3, false), (4, true)] {
+        for posed in for_all(ONE).iter().cycle().take(2000) {
+            let mut sealed = Vec::new();
+            let insider = &mut room.entries[at].1;
+            let result = match seals {
+                true => insider.epochs.seal(posed, &mut sealed),
+                false => insider
+                    .epochs
+                    .seal_signed(&insider.signer, posed, &mut sealed),
+            };
+            result.unwrap();
+            let two = &mut room.entries[1].1;
+            let opened = two.open(address(ONE), &mut sealed);
+            assert!(
+                matches!(opened, Err(Refusal::Forged | Refusal::Unchecked)),
+                "{opened:?}"
+            );
+        }
+    }
+    for (own, theirs) in for_all(ONE).iter().zip(for_all(THREE)) {
+        let mut honest = room.for_all(0, own);
+        let mut renamed = room.for_all(2, &theirs);
+        renamed[8..16].copy_from_slice(&ONE.0.to_le_bytes());
+        let two = &mut room.entries[1].1;
+        let opened = two.open(address(THREE), &mut renamed);
+        assert!(matches!(
+            opened,
+            Err(Refusal::Forged | Refusal::Unchecked | Refusal::Replayed)
+        ));
+        // From where it was never heard there may be too many checks; who was believed has its own.
+        two.checks.believe(Instant::now(), ONE, address(ONE));
+        let opened = two.open(address(ONE), &mut honest.clone());
+        assert_eq!(opened, Ok(Opened::Datagram(own.len())));
+        let opened = two.open(address(ONE), &mut honest);
+        assert_eq!(opened, Err(Refusal::Replayed));
+    }
+}
+
+// Rule R-SEC-17.
+#[test]
+fn a_token_that_calls_nobody_is_not_believed_of_all() {
+    let root = ClusterRoot::generate().unwrap();
+    let mut room = Room::new(&root, &[ONE, TWO]);
+    room.settle();
+    let mut tokens = for_one(ONE).into_iter();
+    let token = tokens.find(|it| Kind::peek(it) == Some(Kind::Token));
+    let mut sealed = Vec::new();
+    let one = &mut room.entries[0].1;
+    let result = one
+        .epochs
+        .seal_signed(&one.signer, &token.unwrap(), &mut sealed);
+    result.unwrap();
+    let two = &mut room.entries[1].1;
+    assert_eq!(two.open(address(ONE), &mut sealed), Err(Refusal::Forged));
+}
+
+// Rule R-SEC-17.
+#[test]
+fn one_signature_is_made_for_all_copies_and_none_for_what_goes_to_one() {
+    let root = ClusterRoot::generate().unwrap();
+    let mut room = Room::new(&root, &[ONE, TWO]);
+    room.settle();
+    for packet in for_all(ONE) {
+        let of_all = room.for_all(0, &packet);
+        let mut copy = packet.clone();
+        Hop::Copy.stamp(&mut copy);
+        let mut copied = room.for_member(0, TWO, &copy).unwrap();
+        assert_eq!(copied[HOP_AT + 1..], of_all[HOP_AT + 1..]);
+        let again = room.for_member(0, TWO, &copy).unwrap();
+        assert_ne!(again, copied, "it is said again");
+        let mut to_one = room.for_member(0, TWO, &packet).unwrap();
+        assert_eq!(to_one.len(), packet.len() + TAIL_BYTES);
+        let two = &mut room.entries[1].1;
+        let opened = two.open(address(ONE), &mut copied);
+        assert_eq!(opened, Ok(Opened::Datagram(packet.len())));
+        let opened = two.open(address(ONE), &mut of_all.clone());
+        assert_eq!(opened, Err(Refusal::Replayed));
+        let opened = two.open(address(ONE), &mut to_one);
+        assert_eq!(opened, Ok(Opened::Datagram(packet.len())));
+    }
+}
+
+// Rules R-SEC-16, R-SEC-17.
+#[test]
+fn who_is_heard_for_the_first_time_is_asked_for() {
+    let root = ClusterRoot::generate().unwrap();
+    let mut room = Room::crowded(&root, &[ONE, TWO]);
+    room.settle();
+    let packet = call(ONE);
+    let mut first = room.for_all(0, &packet);
+    let two = &mut room.entries[1].1;
+    assert_eq!(two.open(address(ONE), &mut first), Err(Refusal::Unkeyed));
+    room.introduce();
+    let mut next = room.for_all(0, &packet);
+    let two = &mut room.entries[1].1;
+    let opened = two.open(address(ONE), &mut next);
+    assert_eq!(opened, Ok(Opened::Datagram(packet.len())));
+    // Its own multicast, which comes back, is nobody's news.
+    let mut own = room.for_all(0, &packet);
+    let one = &mut room.entries[0].1;
+    assert_eq!(one.open(address(ONE), &mut own), Ok(Opened::Own));
+}
+
+// Rules R-SEC-6, R-SEC-14, R-SEC-16: round trips of first contact.
+#[test]
+fn a_node_is_in_after_three_round_trips_and_speaks_to_others_without_one_more() {
+    let root = ClusterRoot::generate().unwrap();
+    let mut room = Room::new(&root, &[ONE, TWO]);
+    room.announce();
+    let mut round_trips = 0;
+    while room.entries[0].1.sessions.is_empty() {
+        room.carry_to_service();
+        room.carry_to_nodes();
+        round_trips += 1;
+        assert!(round_trips < 10);
+    }
+    assert_eq!(round_trips, 3);
+    room.settle();
+    for (at, from, to) in [(0, ONE, TWO), (1, TWO, ONE)] {
+        for packet in for_one(from) {
+            let mut sealed = room.for_member(at, to, &packet).unwrap();
+            let entry = &mut room.entries[1 - at].1;
+            let opened = entry.open(address(from), &mut sealed);
+            assert_eq!(opened, Ok(Opened::Datagram(packet.len())));
+        }
+        let packet = call(from);
+        let mut sealed = room.for_all(at, &packet);
+        let entry = &mut room.entries[1 - at].1;
+        let opened = entry.open(address(from), &mut sealed);
+        assert_eq!(opened, Ok(Opened::Datagram(packet.len())));
+    }
+    assert!(room.entries.iter().all(|(_, entry)| entry.own.is_empty()));
 }
