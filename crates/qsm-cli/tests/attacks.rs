@@ -11,10 +11,10 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use attack::forgeries::{Attack, Known};
-use attack::{Listener, data_number};
+use attack::{Insider, Listener, data_number};
 use plant::Plant;
 use qsm::{NodeRow, Observer, Origin};
-use qsm_wire::{ChannelId, cluster_number, sealed_by};
+use qsm_wire::{ChannelId, Kind, cluster_number, sealed_by};
 use support::{Lines, Running, assert_code, stderr};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -119,6 +119,24 @@ impl Target {
         let multicast = multicast.filter(|at| at.ip().is_multicast());
         multicast.chain([discovery]).collect()
     }
+
+    /// Ends it: all came whole, and these counters say that something was refused.
+    fn finish(mut self, counters: &[&str]) {
+        drop(self.sender.0.stdin.take());
+        assert_code(&self.sender.output(), 0);
+        for (sub, _) in self.receivers {
+            sub.terminate();
+            let output = sub.output();
+            assert_code(&output, 0);
+            let said = stderr(&output);
+            for counter in counters {
+                assert!(said.contains(counter), "no {counter}: {said}");
+            }
+            for lost in ["messages_lost", "discard_malformed", "discard_damaged"] {
+                assert!(!said.contains(lost), "{said}");
+            }
+        }
+    }
 }
 
 fn lives(nodes: &[NodeRow]) -> BTreeSet<(u64, u32, SocketAddr)> {
@@ -158,18 +176,61 @@ fn each_attack_on_an_open_cluster_has_no_effect_on_a_protected_one() {
         assert!(again.is_empty(), "repeated after {name}: {again:?}");
     }
 
-    drop(target.sender.0.stdin.take());
-    assert_code(&target.sender.output(), 0);
-    for (sub, _) in target.receivers {
-        sub.terminate();
-        let output = sub.output();
-        assert_code(&output, 0);
-        let said = stderr(&output);
-        for counter in ["refused_plain", "refused_forged"] {
-            assert!(said.contains(counter), "no {counter}: {said}");
-        }
-        for lost in ["messages_lost", "discard_malformed", "discard_damaged"] {
-            assert!(!said.contains(lost), "{said}");
-        }
+    target.finish(&["refused_plain", "refused_forged"]);
+}
+
+/// Kinds that members send to each other, but for data.
+const OF_MEMBERS: [Kind; 15] = [
+    Kind::Heartbeat,
+    Kind::Nak,
+    Kind::Pull,
+    Kind::Token,
+    Kind::TokenAck,
+    Kind::Summary,
+    Kind::Ack,
+    Kind::StreamQuery,
+    Kind::Absent,
+    Kind::CatchUp,
+    Kind::Reach,
+    Kind::ReachReply,
+    Kind::NumbersQuery,
+    Kind::Numbers,
+    Kind::Parity,
+];
+
+// Rules R-SEC-15, R-SEC-17.
+#[test]
+fn a_member_that_forges_each_kind_in_others_names_has_no_effect() {
+    let mut target = Target::new();
+    target.send("nothing");
+    let groups = target.addresses();
+    let key = target.plant.member("insider", &["--subscribe", "**"]);
+    let mut insider = Insider::join(&target.plant, &key, &groups);
+    let deadline = Instant::now() + PATIENCE;
+    while insider.members.len() < 3 {
+        insider.listen();
+        assert!(Instant::now() < deadline, "{:?}", insider.members);
     }
+    let known = target.known(&mut insider.listener);
+    let members = target.members();
+    let nodes = members.iter().map(|row| row.address);
+    let places: Vec<_> = nodes.chain(groups).collect();
+
+    let mut forged = BTreeSet::new();
+    for Attack { name, packets } in known.of_members() {
+        insider.listen();
+        insider.listener.heard.clear();
+        for packet in &packets {
+            forged.extend(Kind::peek(packet));
+            for packet in insider.forge(packet) {
+                places
+                    .iter()
+                    .for_each(|to| insider.listener.send(*to, &packet));
+            }
+        }
+        target.send(name);
+        assert_eq!(lives(&target.members()), lives(&members), "after {name}");
+    }
+    assert!(OF_MEMBERS.iter().all(|kind| forged.contains(kind)));
+    target.finish(&["refused_forged"]);
 }

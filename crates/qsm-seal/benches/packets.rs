@@ -1,11 +1,12 @@
-//! Time that it takes to seal and to open a data packet, and one for one other member by the key of all and by that of
-//! the pair: medians of several runs, in nanoseconds, and their spread.
+//! Time that it takes to seal and to open a data packet, and a packet that is none for all, for one other member
+//! by the key of the pair, and for all with a signature: medians of several runs, in nanoseconds, and their spread.
 //!
 //! `cargo bench -p qsm-seal`
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use qsm_identity::NodeKey;
 use qsm_seal::{Cipher, ClusterKey, Epoch, EpochOrder, Epochs, Opener, PairKey, PairPeer, Sealer};
 use qsm_wire::{
     ChannelId, Coverage, DataHeader, Header, Incarnation, Kind, NodeId, Origin, ViewNumber, seal,
@@ -32,6 +33,9 @@ fn main() {
         println!(
             "{cipher:<18}   100 B of control: seal for all {all}, for one {pair}; first {first}"
         );
+        let signed = figure(|| members.sign());
+        let proven = figure(|| members.prove());
+        println!("{cipher:<18}   100 B of control, signed: seal {signed}, open {proven}");
     }
 }
 
@@ -39,6 +43,7 @@ fn main() {
 struct Members {
     own: PairKey,
     other: PairPeer,
+    key: NodeKey,
     epochs: Epochs,
     packet: Vec<u8>,
     sealed: Vec<u8>,
@@ -59,6 +64,7 @@ impl Members {
         Self {
             own: pair_key(NodeId(7)),
             other: PairPeer { node, public },
+            key: NodeKey::generate().unwrap_or_else(|error| panic!("{error}")),
             epochs,
             packet,
             sealed: Vec::with_capacity(200),
@@ -86,6 +92,37 @@ impl Members {
         per_packet(|_| self.seal_to(&other))
     }
 
+    fn sign(&mut self) -> f64 {
+        per_some(|_| {
+            self.sealed.clear();
+            let packet = black_box(&self.packet);
+            let sealed = &mut self.sealed;
+            let result = self.epochs.seal_signed(&self.key, packet, sealed);
+            black_box((&self.sealed, result.is_ok()));
+        })
+    }
+
+    /// Opens signed packets and checks their signatures.
+    fn prove(&mut self) -> f64 {
+        let mut packets = Vec::new();
+        for _ in 0..SOME {
+            let mut sealed = Vec::new();
+            let result = self
+                .epochs
+                .seal_signed(&self.key, &self.packet, &mut sealed);
+            result.unwrap_or_else(|error| panic!("{error}"));
+            packets.push(sealed);
+        }
+        let maker = self.key.public();
+        per_some(|at| {
+            let packet = black_box(&mut packets[at]);
+            let opened = self.epochs.open_signed(packet);
+            let opened = opened.unwrap_or_else(|error| panic!("{error}"));
+            let length = self.epochs.prove(&opened, &maker, packet);
+            black_box(length.unwrap_or_else(|error| panic!("{error}")));
+        })
+    }
+
     /// The first packet to each of many.
     fn first_contact(&mut self) -> f64 {
         const OTHERS: u32 = 1000;
@@ -98,6 +135,18 @@ impl Members {
         }
         begun.elapsed().as_nanos() as f64 / f64::from(OTHERS)
     }
+}
+
+/// Packets of a run that are signed.
+const SOME: usize = 2000;
+
+/// Nanoseconds for each of some.
+fn per_some(mut one: impl FnMut(usize)) -> f64 {
+    let begun = Instant::now();
+    for at in 0..SOME {
+        one(at);
+    }
+    begun.elapsed().as_nanos() as f64 / SOME as f64
 }
 
 fn figure(mut run: impl FnMut() -> f64) -> String {

@@ -4,15 +4,18 @@ use std::net::SocketAddr;
 
 use qsm_wire::membership::{FromService, Hello, ToService};
 use qsm_wire::{
-    Absent, AbsentCause, Ack, AdmissionFrame, AdmissionStage, Beacon, CHECKSUM_AT, ChannelId,
-    Chunk, Coverage, DataHeader, FLAGS_AT, Frame, FrameHead, GroupId, HEADER_BYTES, Header,
-    Heartbeat, Incarnation, Kind, NodeId, Opening, Origin, Part, RegionId, Request, RequestHead,
-    Reset, SEALED, SeqRange, SlotHead, StreamId, Summary, SummarySlot, TAIL_BYTES, TokenHead,
-    TokenWriter, ViewNumber, seal,
+    Absent, AbsentCause, Ack, AdmissionFrame, AdmissionStage, Beacon, CHECKSUM_AT, CatchUp,
+    ChannelId, Chunk, Coverage, DataHeader, FLAGS_AT, Frame, FrameHead, GroupId, GroupNumbers,
+    HEADER_BYTES, Header, Hearing, Heartbeat, Incarnation, Kind, NodeId, Numbers, NumbersQuery,
+    Opening, Origin, Parity, Part, Reach, ReachReply, RegionId, Request, RequestHead, Reset,
+    SEALED, SeqRange, SlotHead, StreamId, StreamQuery, Summary, SummarySlot, TAIL_BYTES, TokenAck,
+    TokenHead, TokenWriter, ViewNumber, seal,
 };
 
 /// Numbers far ahead of all that there are.
 const FAR: u64 = 1 << 40;
+/// Level of a token that calls all to a round.
+const CALL: u8 = u8::MAX;
 /// Streams of strangers in one attack.
 const STRANGERS: u64 = 1024;
 
@@ -61,6 +64,35 @@ impl Known {
 
     /// All attacks, each packet in clear, and once more as if the cluster's key had sealed it.
     pub(crate) fn attacks(&self) -> Vec<Attack> {
+        let both = |attack: Attack| {
+            let posed = attack.packets.iter().map(|packet| self.posed(packet));
+            let packets = [&attack.packets[..], &posed.collect::<Vec<_>>()].concat();
+            Attack { packets, ..attack }
+        };
+        self.in_clear().into_iter().map(both).collect()
+    }
+
+    /// Attacks by what members say of themselves, in others' names: all kinds but data.
+    pub(crate) fn of_members(&self) -> Vec<Attack> {
+        let mut attacks = self.in_clear();
+        attacks.push(Attack {
+            name: "what members ask and answer",
+            packets: self.makers().flat_map(|it| self.questions(it)).collect(),
+        });
+        for attack in &mut attacks {
+            attack.packets.retain(|packet| {
+                let kind = Kind::peek(packet);
+                !matches!(
+                    kind,
+                    Some(Kind::Data | Kind::Beacon | Kind::Admission) | None
+                )
+            });
+        }
+        attacks.retain(|attack| !attack.packets.is_empty());
+        attacks
+    }
+
+    fn in_clear(&self) -> Vec<Attack> {
         let service = self.service();
         let attacks = [
             ("a watermark far ahead", self.watermarks(self.view, 1)),
@@ -90,12 +122,10 @@ impl Known {
             ("streams of strangers", self.strangers()),
             ("requests for repair", self.requests()),
         ];
-        let both = |(name, packets): (&'static str, Vec<Vec<u8>>)| {
-            let posed: Vec<_> = packets.iter().map(|packet| self.posed(packet)).collect();
-            let packets = [packets, posed].concat();
-            Attack { name, packets }
-        };
-        attacks.into_iter().map(both).collect()
+        let named = attacks.into_iter();
+        named
+            .map(|(name, packets)| Attack { name, packets })
+            .collect()
     }
 
     /// As if it were sealed.
@@ -121,18 +151,20 @@ impl Known {
                 let slots = [slot].into_iter();
                 Summary::encode(&header, self.region, view, round, slots, out);
             }));
-            packets.push(whole(|out| self.token(maker, round, out)));
+            for level in [0, CALL] {
+                packets.push(whole(|out| self.token(maker, round, level, out)));
+            }
         }
         packets
     }
 
-    fn token(&self, maker: Origin, round: u64, out: &mut Vec<u8>) {
+    fn token(&self, maker: Origin, round: u64, level: u8, out: &mut Vec<u8>) {
         let head = TokenHead {
             region: self.region,
             view: self.view,
             leader: maker,
             round,
-            level: 0,
+            level,
             ring: 0,
             visited: 1,
             rate_packets: u32::MAX,
@@ -222,6 +254,69 @@ impl Known {
             whole(|out| ack.encode(&self.header(maker), out))
         };
         self.makers().map(of).collect()
+    }
+
+    /// Questions and answers of a member, and receipts.
+    fn questions(&self, maker: Origin) -> Vec<Vec<u8>> {
+        let (header, region, view) = (self.header(maker), self.region, self.view);
+        let stream = self.stream();
+        let query = NumbersQuery {
+            stream,
+            joined: view,
+            position: FAR,
+            from: GroupId(0),
+        };
+        let group = GroupNumbers {
+            group: GroupId(1),
+            first: 0,
+            last: FAR,
+        };
+        let reach = Reach {
+            region,
+            speaker: self.sender,
+            asker: maker,
+            nonce: 7,
+            hearing: Hearing::Deaf,
+        };
+        let reply = ReachReply {
+            region,
+            nonce: 7,
+            spoken: u32::MAX / 2,
+            multicast: true,
+        };
+        let parity = Parity {
+            stream,
+            first: 1,
+            count: 16,
+            row: 0,
+            sum: &[0x5a; 600],
+        };
+        let receipt = TokenAck {
+            region,
+            leader: self.receivers[0],
+            round: FAR,
+            level: 0,
+        };
+        let question = StreamQuery {
+            channel: self.channel,
+            stream: self.sender,
+        };
+        let nonce = 7;
+        let catch_up = CatchUp {
+            region,
+            view,
+            nonce,
+        };
+        vec![
+            whole(|out| query.encode(&header, out)),
+            whole(|out| Numbers::encode(&header, &query, None, &[group], out)),
+            whole(|out| reach.encode(&header, out)),
+            whole(|out| reply.encode(&header, out)),
+            whole(|out| parity.encode(&header, out)),
+            whole(|out| receipt.encode(&header, out)),
+            whole(|out| question.encode(&header, out)),
+            whole(|out| catch_up.encode(&header, out)),
+        ]
     }
 
     fn frame(&self, maker: Origin, session: u64, content: &[u8]) -> Vec<u8> {

@@ -5,6 +5,7 @@
 
 pub(crate) mod forgeries;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,10 +14,10 @@ use qsm::KeyId;
 use qsm_handshake::{Admission, Client, Identity, Now, Refused};
 use qsm_identity::{NodeKey, Token};
 use qsm_net::{PortConfig, Ports};
-use qsm_seal::{Cipher, ClusterKey, EpochOrder, Epochs, Opener, Sealer};
+use qsm_seal::{Cipher, ClusterKey, EpochOrder, Epochs, Opener, PairKey, PairPeer, Sealer};
 use qsm_wire::{
     AdmissionFrame, AdmissionStage, Body, CHECKSUM_AT, Coverage, Header, Incarnation, Kind, NodeId,
-    Origin, Packet, cluster_number, seal, sealed_by,
+    Origin, Packet, cluster_number, origin_of, seal, sealed_by,
 };
 
 use crate::plant::Plant;
@@ -76,9 +77,28 @@ pub(crate) struct Insider {
     last_word: Vec<u8>,
     started: Instant,
     epochs: Epochs,
+    key: NodeKey,
+    pair_key: PairKey,
+    /// Orders that it was given.
+    orders: Vec<Vec<u8>>,
+    /// What it makes in the names of others, and their names.
+    posed: BTreeMap<NodeId, Posed>,
+    /// Members that the service has told it of.
+    pub(crate) members: Vec<PairPeer>,
     /// Why it was shut out, once it was.
     pub(crate) shut_out: Option<String>,
 }
+
+/// Keys by which an insider makes packets in another's name: a sealer seals for one.
+struct Posed {
+    by_epoch: Epochs,
+    signed: Epochs,
+    by_pair: Epochs,
+    pair_key: PairKey,
+}
+
+/// Packets that it has said more than who it poses for: none of its counters is one that was heard.
+const AHEAD: usize = 3000;
 
 /// Trusts every service.
 struct Anybody;
@@ -131,7 +151,8 @@ impl Insider {
         let seed = qsm::read_secret(key).unwrap().parse::<NodeKey>().unwrap();
         let signer = Identity::from_seed(seed.seed()).unwrap();
         let token = fs::read_to_string(key.replace(".key", ".token")).unwrap();
-        let claim = claim(node, &token.parse::<Token>().unwrap());
+        let pair_key = PairKey::generate(node).unwrap();
+        let claim = claim(node, &pair_key, &token.parse::<Token>().unwrap());
         let mut client = Client::new(moment(started), &signer, &claim, Anybody).unwrap();
         let service = plant.service_address();
         let secrets = loop {
@@ -165,6 +186,11 @@ impl Insider {
             last_word: Vec::new(),
             started,
             epochs: Epochs::new(),
+            key: seed,
+            pair_key,
+            orders: Vec::new(),
+            posed: BTreeMap::new(),
+            members: Vec::new(),
             shut_out: None,
         }
     }
@@ -199,11 +225,23 @@ impl Insider {
             self.heard = number;
             if let [5, 2, reason @ ..] = word {
                 self.shut_out = Some(String::from_utf8_lossy(reason).into_owned());
-            } else if let Some(order) = EpochOrder::decode(word)
-                && let Some(receipt) = self.epochs.take(self.started.elapsed(), order)
-            {
-                self.said += 1;
-                self.last_word = receipt.encode().to_vec();
+            } else if let Some(order) = EpochOrder::decode(word) {
+                let now = self.started.elapsed();
+                self.orders.push(word.to_vec());
+                for posed in self.posed.values_mut() {
+                    posed.obey(now, word);
+                }
+                if let Some(receipt) = self.epochs.take(now, order) {
+                    self.said += 1;
+                    self.last_word = receipt.encode().to_vec();
+                }
+            } else if let [7, members @ ..] = word {
+                // Over IPv4 each takes 79 bytes.
+                let told = members.as_chunks::<79>().0.iter().map(|member| PairPeer {
+                    node: NodeId(u64::from_le_bytes(member[..8].try_into().unwrap())),
+                    public: member[8..40].try_into().unwrap(),
+                });
+                self.members.extend(told);
             }
         }
         if number > 0 {
@@ -221,6 +259,40 @@ impl Insider {
         self.listener.send(self.service, &sealed);
     }
 
+    /// This packet, which is made in another's name, as the insider can seal it: by the key of all, signed by its own key,
+    /// and by its own pair with each member that it knows.
+    pub(crate) fn forge(&mut self, packet: &[u8]) -> Vec<Vec<u8>> {
+        let name = origin_of(packet).unwrap().node;
+        if !self.posed.contains_key(&name) {
+            let posed = Posed::new(name, self, packet);
+            self.posed.insert(name, posed);
+        }
+        let posed = self.posed.get_mut(&name).unwrap();
+        let mut forged = vec![Vec::new(), Vec::new()];
+        posed.by_epoch.seal(packet, &mut forged[0]).unwrap();
+        let signed = &mut forged[1];
+        posed.signed.seal_signed(&self.key, packet, signed).unwrap();
+        for member in &self.members {
+            let mut sealed = Vec::new();
+            let key = &posed.pair_key;
+            let result = posed.by_pair.seal_to(key, member, packet, &mut sealed);
+            result.unwrap();
+            forged.push(sealed);
+        }
+        forged
+    }
+
+    /// Something that it says in its own name to this member, as it is to be.
+    pub(crate) fn say(&mut self, to: &PairPeer, kind: Kind) -> Vec<u8> {
+        let (mut packet, mut sealed) = (Vec::new(), Vec::new());
+        self.header.encode(kind, &mut packet);
+        let result = self
+            .epochs
+            .seal_to(&self.pair_key, to, &packet, &mut sealed);
+        result.unwrap();
+        sealed
+    }
+
     /// Opens a packet by the key that it names, or any other that there is.
     pub(crate) fn opens(&mut self, packet: &[u8], others: &[u32]) -> Option<Vec<u8>> {
         let named = sealed_by(packet).into_iter();
@@ -234,13 +306,49 @@ impl Insider {
     }
 }
 
+impl Posed {
+    fn new(name: NodeId, insider: &Insider, packet: &[u8]) -> Self {
+        let now = insider.started.elapsed();
+        let mut posed = Self {
+            by_epoch: Epochs::new(),
+            signed: Epochs::new(),
+            by_pair: Epochs::new(),
+            pair_key: PairKey::generate(name).unwrap(),
+        };
+        for order in &insider.orders {
+            posed.obey(now, order);
+        }
+        let mut out = Vec::new();
+        for _ in 0..AHEAD {
+            out.clear();
+            posed.by_epoch.seal(packet, &mut out).unwrap();
+            let key = &insider.key;
+            posed.signed.seal_signed(key, packet, &mut out).unwrap();
+            if let Some(member) = insider.members.first() {
+                let key = &posed.pair_key;
+                let result = posed.by_pair.seal_to(key, member, packet, &mut out);
+                result.unwrap();
+            }
+        }
+        posed
+    }
+
+    fn obey(&mut self, now: Duration, order: &[u8]) {
+        for epochs in [&mut self.by_epoch, &mut self.signed, &mut self.by_pair] {
+            let order = EpochOrder::decode(order).unwrap();
+            epochs.take(now, order);
+        }
+    }
+}
+
 /// A node's claim, which it shows in its handshake.
-fn claim(node: NodeId, token: &Token) -> Vec<u8> {
+fn claim(node: NodeId, pair_key: &PairKey, token: &Token) -> Vec<u8> {
     let name = b"insider";
-    let mut claim = vec![1, 0];
+    let mut claim = vec![1, 4];
     claim.extend_from_slice(&node.0.to_le_bytes());
     claim.push(u8::try_from(name.len()).unwrap());
     claim.extend_from_slice(name);
+    claim.extend_from_slice(&pair_key.public());
     claim.extend_from_slice(token.as_bytes());
     claim
 }
