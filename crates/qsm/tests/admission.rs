@@ -746,16 +746,17 @@ fn packets_of_strangers_have_no_effect_but_on_counters() {
         expect_numbers(subscription, 301..=600, |number| pattern(number, 200));
     }
     nodes[0].flush(PATIENCE).unwrap();
+    let mut replayed = 0;
     for (node, subscription) in nodes.iter().zip(&subscriptions) {
         assert_eq!(subscription.try_recv().unwrap(), None);
         let refused = node.stats().unwrap().port.refused;
-        assert!(
-            refused.plain > 0 && refused.forged > 0 && refused.replayed > 0,
-            "{refused}"
-        );
+        assert!(refused.plain > 0 && refused.forged > 0, "{refused}");
+        replayed += u32::from(refused.replayed > 0);
         assert_clean(node);
         assert_eq!(node.closed(), None);
     }
+    // Who has signed a packet knows it for its own, and does not count it.
+    assert!(replayed >= 2, "{replayed} nodes");
     let known = service.snapshot().unwrap();
     assert_eq!((known.nodes.len(), known.admission.expelled), (3, 0));
     assert_eq!(known.admission.admitted, 3);
