@@ -1,7 +1,7 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use qsm_wire::{Coverage, HeaderTemplate, NodeId, Parity};
+use qsm_wire::{Coverage, HeaderTemplate, NodeId, Parity, SIGNED_TAIL_BYTES, TAIL_BYTES};
 
 use crate::stats::RepairTimes;
 use crate::view::Layout;
@@ -36,6 +36,8 @@ pub struct Config {
     pub layout: Layout,
     /// Largest datagram, bytes: the interface's MTU less IP and UDP headers, at most 9000.
     pub datagram_bytes: usize,
+    /// Whether parities are signed (R-SEC-17), and data packets leave room for that.
+    pub signed: bool,
     /// Bytes of the data packets sent that their checksum covers. What others send is checked as
     /// far as they cover it.
     pub coverage: Coverage,
@@ -228,12 +230,22 @@ impl Config {
             multicast: true,
             layout: Layout::default(),
             datagram_bytes: 1472,
+            signed: false,
             coverage: Coverage::default(),
             receive_buffer_bytes: 212_992,
             limits: Limits::default(),
             recovery: Recovery::default(),
             pace: Pace::default(),
         }
+    }
+
+    /// Longest parity, bytes. Rule R-SEC-5.
+    pub(crate) fn parity_bytes(&self) -> usize {
+        let free_bytes = match self.signed {
+            true => SIGNED_TAIL_BYTES,
+            false => TAIL_BYTES,
+        };
+        self.datagram_bytes.saturating_sub(free_bytes)
     }
 
     /// The papers' protocol: no fast plane, one token a second that visits all partitions in turn,

@@ -51,8 +51,8 @@ mod transmit;
 use core::time::Duration;
 
 use qsm_wire::{
-    ChannelId, Coverage, DATA_HEADER_BYTES, GroupId, Header, Opening, Parity, SIGNED_TAIL_BYTES,
-    StreamId, TAG_BYTES, ViewNumber,
+    ChannelId, Coverage, DATA_HEADER_BYTES, GroupId, Header, Opening, Parity, StreamId, TAG_BYTES,
+    ViewNumber,
 };
 
 pub use self::batching::Batching;
@@ -121,12 +121,12 @@ impl SendConfig {
         let window_bytes = (config.limits.send_bytes / WINDOW_SHARE).max(FIRST_WINDOW_BYTES);
         // With one token a second an ACK takes a few rounds (S2 §2.3.3).
         let rounds = config.pace.token_min.saturating_mul(5);
-        let free_bytes = match config.recovery.uses_parity() {
-            true => Parity::OVERHEAD_BYTES + SIGNED_TAIL_BYTES,
-            false => TAG_BYTES,
+        let packet_bytes = match config.recovery.uses_parity() {
+            true => config.parity_bytes().saturating_sub(Parity::OVERHEAD_BYTES),
+            false => config.datagram_bytes.saturating_sub(TAG_BYTES),
         };
         Self {
-            packet_bytes: config.datagram_bytes.saturating_sub(free_bytes),
+            packet_bytes,
             window_bytes,
             kept_factor: u32::try_from(config.pace.kept_factor.max(1)).unwrap_or(u32::MAX),
             window_packets: config.limits.ahead_packets,

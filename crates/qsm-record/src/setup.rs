@@ -60,6 +60,7 @@ fn put_config(config: &Config, to: &mut Vec<u8>) {
         service,
         layout,
         datagram_bytes,
+        signed,
         coverage,
         receive_buffer_bytes,
         limits,
@@ -81,6 +82,7 @@ fn put_config(config: &Config, to: &mut Vec<u8>) {
     to.address_if(*service);
     put_layout(layout, to);
     to.count(*datagram_bytes);
+    to.flag(*signed);
     to.flag(match coverage {
         Coverage::Whole => true,
         Coverage::Head => false,
@@ -104,6 +106,7 @@ fn take_config(from: &mut Fields<'_>) -> Result<Config, Malformed> {
         service: from.address_if()?,
         layout: take_layout(from)?,
         datagram_bytes: from.narrow()?,
+        signed: from.flag()?,
         coverage: match from.flag()? {
             true => Coverage::Whole,
             false => Coverage::Head,

@@ -41,7 +41,7 @@ impl RegionCx<'_> {
         let path = self.region.path();
         // Where all members get copies, packets for some of them are fewer.
         let parity = recovery.uses_parity() && path.is_multicast() && self.node.config.multicast;
-        let datagram_bytes = self.node.config.datagram_bytes;
+        let parity_bytes = self.node.config.parity_bytes();
         let (repairs, store) = self.node.repairs();
         Answering {
             history: &self.region.history,
@@ -56,7 +56,7 @@ impl RegionCx<'_> {
             round_trip,
             recovery,
             blocks: parity.then_some(&mut self.region.blocks),
-            datagram_bytes,
+            parity_bytes,
         }
     }
 

@@ -24,7 +24,7 @@ impl RegionCx<'_> {
     #[cold]
     pub(crate) fn send_parities_ahead(&mut self, sent: SeqRange) {
         let config = &self.node.config;
-        let (count, bytes) = (config.recovery.parities_ahead(), config.datagram_bytes);
+        let (count, bytes) = (config.recovery.parities_ahead(), config.parity_bytes());
         let (path, header, now) = (self.region.path(), self.node.header(), self.node.now);
         let view = self.region.history.newest();
         let Some(stream) = &mut self.region.sender else {

@@ -63,8 +63,8 @@ pub(crate) struct Answering<'a> {
     pub(crate) recovery: Recovery,
     /// Requests for packets of blocks; `None` where no parities are sent.
     pub(crate) blocks: Option<&'a mut BlockRequests>,
-    /// Longest datagram, bytes.
-    pub(crate) datagram_bytes: usize,
+    /// Longest parity, bytes.
+    pub(crate) parity_bytes: usize,
 }
 
 /// A request as this node sees it: who asks, and who else waits.
@@ -475,7 +475,7 @@ impl Answering<'_> {
         };
         let packets =
             (block.first()..=block.last()).map(|sequence| stream.packet(sequence, self.store));
-        let Some(block) = WholeBlock::of(id, first, packets, self.datagram_bytes) else {
+        let Some(block) = WholeBlock::of(id, first, packets, self.parity_bytes) else {
             return false;
         };
         let (to, rank) = (

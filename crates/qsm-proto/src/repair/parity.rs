@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use qsm_parity::{Restorer, add_row, subtract_row};
-use qsm_wire::{Header, Parity, SIGNED_TAIL_BYTES, SeqRange, Shard, StreamId};
+use qsm_wire::{Header, Parity, SeqRange, Shard, StreamId};
 
 use crate::receive::{PacketStore, ReceiveStream};
 
@@ -21,12 +21,12 @@ pub(crate) struct WholeBlock<'p> {
 
 impl<'p> WholeBlock<'p> {
     /// The block of these packets, from `first` on; `None` if one is missing, if they are not alike, or if a
-    /// parity would not fit a datagram of this length with the tag and the signature of R-SEC-17.
+    /// parity would be longer than this.
     pub(crate) fn of(
         stream: StreamId,
         first: u64,
         packets: impl Iterator<Item = Option<&'p [u8]>>,
-        datagram_bytes: usize,
+        parity_bytes: usize,
     ) -> Option<Self> {
         let packets = packets.collect::<Option<Vec<_>>>()?;
         let one = packets.first()?;
@@ -36,7 +36,7 @@ impl<'p> WholeBlock<'p> {
             first,
             packets,
         })?;
-        (block.parity_bytes() + SIGNED_TAIL_BYTES <= datagram_bytes).then_some(block)
+        (block.parity_bytes() <= parity_bytes).then_some(block)
     }
 
     /// Length of each of its parities.

@@ -276,6 +276,7 @@ impl Plan {
             service: settings.service,
             layout: settings.layout,
             datagram_bytes: settings.datagram_bytes.unwrap_or(fits),
+            signed: settings.network.identity.is_some(),
             coverage: settings.coverage,
             receive_buffer_bytes: port.receive_buffer_granted(),
             limits: settings.limits,
