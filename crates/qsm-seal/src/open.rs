@@ -3,10 +3,10 @@
 use core::fmt;
 
 use aws_lc_rs::aead::Aad;
-use qsm_wire::{Coverage, HEADER_BYTES, Origin, TAG_BYTES, seal, sealed_by};
+use qsm_wire::{Coverage, HEADER_BYTES, seal, sealed_by};
 
 use crate::key::{ClusterKey, KeyId};
-use crate::layout::{Form, authenticated, control_nonce, counter_of, data_nonce};
+use crate::layout::{COUNTER_BYTES, Form, authenticated, control_nonce, data_nonce};
 use crate::maker::{Deriver, MAKERS_MAX, MakerKeys, Makers, maker_of};
 use crate::window::Window;
 
@@ -15,6 +15,14 @@ use crate::window::Window;
 pub struct Opener {
     deriver: Deriver,
     makers: Makers<Known>,
+}
+
+/// Fate of a packet that is not data and has come before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Replays {
+    Refused,
+    /// It is opened, and none is noted.
+    Opened,
 }
 
 /// A maker of whom a packet has been opened: nobody else costs memory.
@@ -46,29 +54,16 @@ impl Opener {
     /// # Errors
     /// [`OpenError`]; what is there then is of no use. Nothing else has changed.
     pub fn open(&mut self, datagram: &mut [u8]) -> Result<usize, OpenError> {
-        let form = self.form(datagram)?;
-        let maker = maker_of(datagram);
-        let counter = (form == Form::Control).then(|| counter_of(datagram));
-        if let (Some(counter), Some(known)) = (counter, self.makers.get(&maker))
-            && !known.window.is_new(counter)
-        {
-            return Err(OpenError::Replayed);
-        }
-        let length = self.decrypt(form, maker, datagram)?;
-        if let (Some(counter), Some(known)) = (counter, self.makers.get_mut(&maker)) {
-            known.window.note(counter);
-        }
-        Ok(length)
+        self.take(datagram, Replays::Refused)
     }
 
     /// As [`Opener::open`], of packets that may come again: whoever takes them tells that by itself.
     pub(crate) fn open_again(&mut self, datagram: &mut [u8]) -> Result<usize, OpenError> {
-        let form = self.form(datagram)?;
-        self.decrypt(form, maker_of(datagram), datagram)
+        self.take(datagram, Replays::Opened)
     }
 
-    /// The form of a packet that is sealed by this key, and long enough.
-    fn form(&self, datagram: &[u8]) -> Result<Form, OpenError> {
+    #[inline]
+    fn take(&mut self, datagram: &mut [u8], replays: Replays) -> Result<usize, OpenError> {
         if datagram.len() < HEADER_BYTES {
             return Err(OpenError::Short);
         }
@@ -78,29 +73,23 @@ impl Opener {
             Some(_) => {}
         }
         let form = Form::of(datagram);
-        match datagram.len() < form.head_bytes() + form.tail_bytes() {
-            true => Err(OpenError::Short),
-            false => Ok(form),
+        if datagram.len() < form.head_bytes() + form.tail_bytes() {
+            return Err(OpenError::Short);
         }
-    }
-
-    /// Length of the packet without what was added to it.
-    fn decrypt(
-        &mut self,
-        form: Form,
-        maker: Origin,
-        datagram: &mut [u8],
-    ) -> Result<usize, OpenError> {
+        let maker = maker_of(datagram);
         let length = match self.makers.get_mut(&maker) {
-            Some(known) => known.keys.decrypt(form, datagram)?,
+            Some(known) => known.open(form, datagram, replays)?,
             None => {
                 let keys = self.deriver.keys(maker).ok_or(OpenError::Forged)?;
-                let length = keys.decrypt(form, datagram)?;
+                let mut known = Known {
+                    keys,
+                    window: Window::default(),
+                };
+                let length = known.open(form, datagram, replays)?;
                 if self.makers.len() >= MAKERS_MAX {
                     self.makers.clear();
                 }
-                let window = Window::default();
-                self.makers.insert(maker, Known { keys, window });
+                self.makers.insert(maker, known);
                 length
             }
         };
@@ -109,20 +98,38 @@ impl Opener {
     }
 }
 
-impl MakerKeys {
+impl Known {
     /// Length of the packet without what was added to it.
-    fn decrypt(&self, form: Form, datagram: &mut [u8]) -> Result<usize, OpenError> {
+    fn open(
+        &mut self,
+        form: Form,
+        datagram: &mut [u8],
+        replays: Replays,
+    ) -> Result<usize, OpenError> {
         let length = datagram.len() - form.tail_bytes();
-        let nonce = match form {
-            Form::Data => data_nonce(datagram),
-            Form::Control => control_nonce(counter_of(datagram)),
-        };
         let (head, rest) = datagram.split_at_mut(form.head_bytes());
-        let sealed = length + TAG_BYTES - head.len();
+        let (counter, sealed) = match form {
+            Form::Data => (None, rest),
+            Form::Control => {
+                let (sealed, counter) = rest.split_at_mut(rest.len() - COUNTER_BYTES);
+                let mut bytes = [0; COUNTER_BYTES];
+                bytes.copy_from_slice(counter);
+                (Some(u64::from_le_bytes(bytes)), sealed)
+            }
+        };
+        let counted = counter.filter(|_| replays == Replays::Refused);
+        if counted.is_some_and(|counter| !self.window.is_new(counter)) {
+            return Err(OpenError::Replayed);
+        }
+        let nonce = counter.map_or_else(|| data_nonce(head), control_nonce);
         let (known, known_bytes) = authenticated(head);
-        let aad = Aad::from(&known[..known_bytes]);
-        let opened = self.of(form).open_in_place(nonce, aad, &mut rest[..sealed]);
-        opened.map_err(|_| OpenError::Forged)?;
+        self.keys
+            .of(form)
+            .open_in_place(nonce, Aad::from(&known[..known_bytes]), sealed)
+            .map_err(|_| OpenError::Forged)?;
+        if let Some(counter) = counted {
+            self.window.note(counter);
+        }
         Ok(length)
     }
 }
