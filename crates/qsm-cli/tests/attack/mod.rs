@@ -78,7 +78,6 @@ pub(crate) struct Insider {
     started: Instant,
     epochs: Epochs,
     key: NodeKey,
-    pair_key: PairKey,
     /// Orders that it was given.
     orders: Vec<Vec<u8>>,
     /// What it makes in the names of others, and their names.
@@ -187,7 +186,6 @@ impl Insider {
             started,
             epochs: Epochs::new(),
             key: seed,
-            pair_key,
             orders: Vec::new(),
             posed: BTreeMap::new(),
             members: Vec::new(),
@@ -280,17 +278,6 @@ impl Insider {
             forged.push(sealed);
         }
         forged
-    }
-
-    /// Something that it says in its own name to this member, as it is to be.
-    pub(crate) fn say(&mut self, to: &PairPeer, kind: Kind) -> Vec<u8> {
-        let (mut packet, mut sealed) = (Vec::new(), Vec::new());
-        self.header.encode(kind, &mut packet);
-        let result = self
-            .epochs
-            .seal_to(&self.pair_key, to, &packet, &mut sealed);
-        result.unwrap();
-        sealed
     }
 
     /// Opens a packet by the key that it names, or any other that there is.
