@@ -2,8 +2,9 @@
 
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
+use std::time::Duration;
 
-use qsm::{Publisher, SendError};
+use qsm::{PublishOptions, Publisher, SendError};
 
 use crate::error::{Code, Failure, Outcome};
 use crate::guard::{at, at_mut, call, free, give};
@@ -13,6 +14,18 @@ use crate::text;
 /// A publisher to one group.
 #[derive(Debug)]
 pub struct QsmPublisher(Publisher);
+
+/// How long messages of a publisher may wait for others in their packet. The message that may wait
+/// least decides when its packet leaves; a full packet never waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct QsmBatching {
+    /// Longest wait, microseconds; 0 for none.
+    pub delay_us: u64,
+    /// Length from which on a packet does not wait, bytes, its header included; 0 for that of a full
+    /// one.
+    pub bytes: usize,
+}
 
 /// Makes a publisher to a group.
 ///
@@ -24,16 +37,55 @@ pub unsafe extern "C" fn qsm_publisher_new(
     group: *const c_char,
     publisher: *mut *mut QsmPublisher,
 ) -> Code {
+    // SAFETY: the caller promises it.
+    call(|| unsafe { make(node, group, PublishOptions::default(), publisher) })
+}
+
+/// As [`qsm_publisher_new`], with limits to the wait of its messages for others. An attached node
+/// refuses them: its engine packs the messages of all processes.
+///
+/// # Safety
+/// As of [`qsm_publisher_new`]; `batching` is to be read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_publisher_batching(
+    node: *const QsmNode,
+    group: *const c_char,
+    batching: *const QsmBatching,
+    publisher: *mut *mut QsmPublisher,
+) -> Code {
     call(|| {
         // SAFETY: the caller promises it.
-        let (node, group) = unsafe {
+        let batching = unsafe {
             *at_mut(publisher, "publisher")? = null_mut();
-            (at(node, "node")?, text::read(group, "group")?)
+            at(batching, "batching")?
         };
-        let made = node.0.publisher(group)?;
+        let delay = Duration::from_micros(batching.delay_us);
+        let options = PublishOptions::default().batch_delay(delay);
+        let options = match batching.bytes {
+            0 => options,
+            bytes => options.batch_bytes(bytes),
+        };
         // SAFETY: as above.
-        unsafe { give(publisher, QsmPublisher(made), "publisher") }
+        unsafe { make(node, group, options, publisher) }
     })
+}
+
+/// # Safety
+/// As of [`qsm_publisher_new`].
+unsafe fn make(
+    node: *const QsmNode,
+    group: *const c_char,
+    options: PublishOptions,
+    publisher: *mut *mut QsmPublisher,
+) -> Result<(), Failure> {
+    // SAFETY: the caller promises it.
+    let (node, group) = unsafe {
+        *at_mut(publisher, "publisher")? = null_mut();
+        (at(node, "node")?, text::read(group, "group")?)
+    };
+    let made = node.0.group(group).publish_options(options).publisher()?;
+    // SAFETY: as above.
+    unsafe { give(publisher, QsmPublisher(made), "publisher") }
 }
 
 /// Waits until the group has so many receivers beside this node, at most so many milliseconds

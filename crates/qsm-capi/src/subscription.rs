@@ -28,7 +28,7 @@ pub enum QsmOverflow {
     DropOldest = 1,
     /// The subscription ends.
     Disconnect = 2,
-    /// Nothing is dropped: publishers to the groups wait, as their pace says. Not attached.
+    /// Nothing is dropped: publishers to the groups wait, as their pace says.
     Hold = 3,
 }
 

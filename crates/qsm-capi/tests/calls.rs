@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::ptr::{null, null_mut};
+use std::time::{Duration, Instant};
 
 use qsm::ErrorCode;
 use qsm_capi::*;
@@ -15,6 +16,11 @@ struct Cluster {
 
 impl Cluster {
     fn new(test: &str, queue: *const QsmQueue) -> Self {
+        Self::member(test, queue, "always")
+    }
+
+    /// A node of the cluster, with a membership service `always` or `never`.
+    fn member(test: &str, queue: *const QsmQueue, embedded: &str) -> Self {
         let mut cluster = Self {
             node: null_mut(),
             subscription: null_mut(),
@@ -29,7 +35,7 @@ impl Cluster {
             for (name, value) in [
                 ("cluster", &*name),
                 ("interface", "lo"),
-                ("embedded", "always"),
+                ("embedded", embedded),
             ] {
                 assert_eq!(set(settings, name, value), 0, "{}", error());
             }
@@ -291,6 +297,48 @@ fn a_reader_that_holds_loses_nothing() {
     assert_eq!(numbers, [1, 2, 3, 4, 5]);
     // SAFETY: the subscription lives.
     assert_eq!(unsafe { qsm_dropped(cluster.subscription) }, 0);
+}
+
+#[test]
+fn messages_wait_for_others_as_long_as_their_publisher_says() {
+    let cluster = Cluster::new("batching", null());
+    let reader = Cluster::member("batching", null(), "never");
+    let publisher = |delay_us, bytes| {
+        let (batching, mut made) = (QsmBatching { delay_us, bytes }, null_mut());
+        // SAFETY: the node lives, and the text and the structure are there.
+        let code =
+            unsafe { qsm_publisher_batching(cluster.node, c"g".as_ptr(), &batching, &mut made) };
+        assert_eq!(code, 0, "{}", error());
+        made
+    };
+    let sent_by = |publisher, message: &[u8]| {
+        // SAFETY: the publisher lives.
+        let sent = unsafe { qsm_send(publisher, message.as_ptr().cast(), message.len()) };
+        assert_eq!(sent, 0, "{}", error());
+        let (code, mut batch) = reader.poll(20_000);
+        assert_eq!(code, 0, "{}", error());
+        assert_eq!(data(&items(&batch)[0]), message);
+        // SAFETY: filled by the library; the publisher is given up once.
+        unsafe {
+            qsm_release(&mut batch);
+            qsm_publisher_free(publisher);
+        }
+    };
+    // SAFETY: the publisher lives.
+    let there = unsafe { qsm_wait_for_members(cluster.publisher, 1, 20_000) };
+    assert_eq!(there, 0, "{}", error());
+    let patient = publisher(200_000, 0);
+    let before = Instant::now();
+    sent_by(patient, b"waits");
+    assert!(before.elapsed() >= Duration::from_millis(200));
+    // Longer than anything takes here, but for a length.
+    sent_by(publisher(3_600_000_000, 1), b"does not");
+    let mut made = null_mut();
+    // SAFETY: null is what is tried.
+    let refused =
+        unsafe { qsm_publisher_batching(cluster.node, c"g".as_ptr(), null(), &mut made) };
+    assert_eq!(refused, Own::Null as Code);
+    assert_eq!(error(), "batching is null; give a pointer");
 }
 
 #[test]

@@ -8,13 +8,14 @@ use qsm::ErrorCode;
 use qsm_capi::Own;
 
 /// Names that C has for the types.
-const NAMES: [(&str, &str); 19] = [
+const NAMES: [(&str, &str); 20] = [
     ("ABI", "QSM_ABI"),
     ("Code", "qsm_code"),
     ("EventKind", "qsm_event_kind"),
     ("ItemKind", "qsm_kind"),
     ("iovec", "struct iovec"),
     ("QsmBatch", "qsm_batch"),
+    ("QsmBatching", "qsm_batching"),
     ("QsmCause", "qsm_cause"),
     ("QsmDelivery", "qsm_delivery"),
     ("QsmEvent", "qsm_event"),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use jni::EnvUnowned;
 use jni::objects::{JByteArray, JByteBuffer, JClass, JString};
 use jni::sys::{jboolean, jbyte, jint, jlong};
-use qsm::{Node, Publisher, SendError};
+use qsm::{Node, PublishOptions, Publisher, SendError};
 
 use crate::call::{Failure, call, limit};
 use crate::handle::Handle;
@@ -18,18 +18,34 @@ use crate::handle::Handle;
 /// over.
 const SHORT: usize = 1024;
 
-/// Makes a publisher to a group.
+/// Makes a publisher to a group, whose messages wait so long for others in their packet, or as the
+/// node says if that is negative; 0 bytes: until the packet is full.
 #[unsafe(no_mangle)]
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_publisher<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
     node: Handle<Node>,
     group: JString<'local>,
+    nanoseconds: jlong,
+    bytes: jlong,
 ) -> jlong {
     call(env, |env| {
         let group = group.try_to_string(env)?;
-        Ok::<_, Failure>(Handle::give(node.get()?.publisher(group)?))
+        let group = node.get()?.group(group);
+        let made = group.publish_options(batching(nanoseconds, bytes));
+        Ok::<_, Failure>(Handle::give(made.publisher()?))
     })
+}
+
+fn batching(nanoseconds: jlong, bytes: jlong) -> PublishOptions {
+    let mut options = PublishOptions::default();
+    if let Ok(nanoseconds) = u64::try_from(nanoseconds) {
+        options = options.batch_delay(Duration::from_nanos(nanoseconds));
+    }
+    match usize::try_from(bytes) {
+        Ok(bytes @ 1..) => options.batch_bytes(bytes),
+        _ => options,
+    }
 }
 
 /// Sends a part of an array; waits so long for room. Tells whether there was.

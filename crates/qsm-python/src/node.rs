@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use qsm::{DeliveryMode, GroupOptions, Overflow};
+use qsm::{DeliveryMode, GroupOptions, Overflow, PublishOptions};
 use qsm_binding::{SETTINGS, Settings};
 
 use crate::error::Raised as _;
@@ -74,10 +74,17 @@ impl Node {
     }
 
     /// Makes a publisher to a group.
-    fn publisher(&self, py: Python<'_>, group: &str) -> PyResult<Publisher> {
-        py.detach(|| self.0.publisher(group))
-            .raised(py)
-            .map(Publisher)
+    #[pyo3(signature = (group, batch_delay=None, batch_bytes=None))]
+    fn publisher(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        batch_delay: Option<f64>,
+        batch_bytes: Option<usize>,
+    ) -> PyResult<Publisher> {
+        let options = batching(batch_delay, batch_bytes)?;
+        let group = self.0.group(group).publish_options(options);
+        py.detach(|| group.publisher()).raised(py).map(Publisher)
     }
 
     /// Waits until the node is a member of its cluster.
@@ -117,6 +124,22 @@ impl Node {
     fn closed(&self) -> Option<String> {
         self.0.closed().map(|reason| reason.to_string())
     }
+}
+
+fn batching(delay: Option<f64>, bytes: Option<usize>) -> PyResult<PublishOptions> {
+    let mut options = PublishOptions::default();
+    match delay {
+        Some(seconds) => options = options.batch_delay(limit(Some(seconds))?),
+        None if bytes.is_some() => {
+            let text = "a packet waits for no length without a time; give `batch_delay`, too";
+            return Err(PyValueError::new_err(text));
+        }
+        None => {}
+    }
+    Ok(match bytes {
+        Some(bytes) => options.batch_bytes(bytes),
+        None => options,
+    })
 }
 
 fn policy(name: &str) -> PyResult<Overflow> {

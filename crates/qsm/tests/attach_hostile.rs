@@ -8,10 +8,11 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Place, Site, pattern};
 use qsm::attach::{CutReason, Share, ShareEvent, ShareOptions};
-use qsm::{Node, Subscription};
+use qsm::{Node, Publisher, Subscription};
 use qsm_net::{LocalSocket, ReadOnlyMemory, SharedMemory};
 
 /// As `requests.rs` has it.
@@ -19,6 +20,9 @@ const HELLO: u8 = 1;
 const NAMES: u8 = 2;
 const PUBLISH: u8 = 3;
 const SUBSCRIBE: u8 = 4;
+const STATS: u8 = 8;
+const ROOM: u8 = 10;
+const HOLD: u32 = 3;
 /// As `ring.rs` has it.
 const HEADER_WORDS: usize = 64;
 const TAIL: usize = 0;
@@ -56,12 +60,19 @@ impl Raw {
 
     /// Enters a group, as publisher in place 0 or as subscriber.
     fn enter(&self, kind: u8) -> Vec<OwnedFd> {
+        self.enter_with(kind, 0)
+    }
+
+    /// With this policy of a full ring.
+    fn enter_with(&self, kind: u8, overflow: u32) -> Vec<OwnedFd> {
         self.socket.send(&[NAMES, 1, 0, b'x']).unwrap();
         let mut packet = vec![kind];
         packet.extend([0; 8]);
         if kind == SUBSCRIBE {
-            // Bytes of the ring, the policy of a full one, the order, and the patience.
-            packet.extend([0; 4 + 4 + 4 + 8]);
+            // The rest of the ring's bytes, the policy of a full one, the order, and the patience.
+            packet.extend([0; 4]);
+            packet.extend(overflow.to_le_bytes());
+            packet.extend([0; 4 + 8]);
         }
         self.socket.send(&packet).unwrap();
         receive(&self.socket).1
@@ -69,7 +80,7 @@ impl Raw {
 }
 
 /// Of the handshake.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 
 fn hello(version: u32) -> Vec<u8> {
     let mut packet = vec![HELLO];
@@ -188,6 +199,52 @@ fn a_subscriber_that_lies_about_what_it_has_read_is_found_by_the_core_thread() {
     }
     assert_eq!(scene.cut_off(), CutReason::Ring);
     scene.is_well(1);
+}
+
+/// Sends to the group that somebody holds until nothing is taken for a while.
+fn send_until_held(publisher: &Publisher) {
+    let mut last = Instant::now();
+    while last.elapsed() < Duration::from_millis(300) {
+        match publisher.try_send(&[1; 100_000]) {
+            Ok(()) => last = Instant::now(),
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+fn a_subscriber_that_holds_and_never_reads_harms_nobody_else_and_is_released_by_its_end() {
+    let scene = Scene::new();
+    let publisher = scene.engine.publisher("x").unwrap();
+    for lies in [false, true] {
+        let raw = Raw::connect(&scene.place);
+        let memory = raw.enter_with(SUBSCRIBE, HOLD).pop().unwrap();
+        let words = HEADER_WORDS + ShareOptions::RING_BYTES / 8;
+        let memory = SharedMemory::open(memory, words).unwrap();
+        send_until_held(&publisher);
+        scene.is_well(1 + u64::from(lies));
+        // It says that it has made room, of this and of other subscriptions, and has not.
+        let turns = || scene.engine.stats().unwrap().runtime.turns;
+        let before = turns();
+        for key in 0..300_u32 {
+            let key = if key % 2 == 0 { 0 } else { key };
+            let packet = [&[ROOM][..], &key.to_le_bytes()].concat();
+            raw.socket.send(&packet).unwrap();
+        }
+        // Answered after all of them.
+        raw.socket.send(&[STATS, 0, 0, 0, 0]).unwrap();
+        assert!(!receive(&raw.socket).0.is_empty());
+        assert!(turns() - before < 150, "it was woken for nothing");
+        if lies {
+            memory.words()[HEAD].store(u64::MAX / 2, Ordering::SeqCst);
+            assert_eq!(scene.cut_off(), CutReason::Ring);
+        } else {
+            drop(raw);
+            scene.gone();
+        }
+        scene.engine.flush(PATIENCE).unwrap();
+    }
+    scene.is_well(3);
 }
 
 #[test]

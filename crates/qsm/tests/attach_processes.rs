@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use common::{PATIENCE, Place, Site, expect_numbers, message, pattern, wait_for};
 use qsm::attach::ShareEvent;
-use qsm::{CloseReason, Event, Node, RecvError, SendError};
+use qsm::{CloseReason, Event, Limits, Node, Overflow, RecvError, SendError};
 
 const ROLE: &str = "QSM_TEST_ROLE";
 const SIGKILL: i32 = 9;
@@ -74,6 +74,7 @@ fn role() {
         "engine" => serve,
         "echo" => echo,
         "flood" => flood,
+        "hold" => hold,
         other => panic!("no role {other}"),
     };
     role(Path::new(path));
@@ -123,6 +124,50 @@ fn flood(path: &Path) {
     println!("role: ready");
     let message = [7; 1000];
     while publisher.send(&message).is_ok() {}
+}
+
+/// Holds up who publishes to `held`, and never reads.
+fn hold(path: &Path) {
+    let engine = Node::attach(path).unwrap();
+    let held = engine.group("held").overflow(Overflow::Hold);
+    let _unread = held.capacity_bytes(1 << 16).subscribe().unwrap();
+    println!("role: ready");
+    drop(std::io::stdin().read_to_end(&mut Vec::new()));
+}
+
+#[test]
+fn a_process_that_is_killed_while_it_holds_senders_up_lets_them_go_on_at_once() {
+    let (site, place) = (Site::new(), Place::new());
+    let remote = site.first("remote");
+    // With little room, so that senders soon wait.
+    let limits = Limits {
+        receive_bytes: 4 << 20,
+        ..Limits::default()
+    };
+    let engine = common::admitted(site.builder("engine").limits(limits));
+    let (share, told) = place.share_and_tell(&engine);
+    let other = place.attach();
+    let behind = other.subscribe(["behind"]).unwrap();
+    let publishers = ["held", "behind"].map(|group| remote.publisher(group).unwrap());
+    for round in 1..=2 {
+        let mut process = Process::start("hold", &place.path());
+        publishers[0].wait_for_members(1, PATIENCE).unwrap();
+        while !engine.stats().unwrap().subscriptions.iter().any(|row| {
+            let holds = row.stats.full_for.as_millis() > 200;
+            holds && row.process == Some(process.child.id())
+        }) {
+            // Until nobody takes any more.
+            while publishers[0].try_send(&[7; 1000]).is_ok() {}
+        }
+        publishers[1].send(&pattern(round, 100)).unwrap();
+        process.kill();
+        let gone = |event: &ShareEvent| matches!(event, ShareEvent::Detached { .. });
+        while !gone(&told.recv_timeout(PATIENCE).unwrap()) {}
+        let message = common::next(&behind);
+        assert_eq!(message.bytes(), pattern(round, 100));
+        remote.flush(PATIENCE).unwrap();
+    }
+    assert_eq!((share.stats().clients, share.stats().cut_off), (1, 0));
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Instant;
 
-use common::{PATIENCE, Site, expect_numbers, pattern};
+use common::{PATIENCE, Place, Site, expect_numbers, pattern};
 use qsm::{
     Embedded, GroupOptions, Limits, Node, Overflow, Publisher, RecvError, RequestError, SendError,
     Subscription,
@@ -130,6 +130,41 @@ fn what_a_node_holds_when_it_is_shut_down_can_be_read() {
     b.shutdown(PATIENCE).unwrap();
     read(&subscription, 1, 150);
     assert!(matches!(subscription.try_recv(), Err(RecvError::Closed(_))));
+}
+
+/// By name, and by a pattern, which has a queue behind its rings.
+#[test]
+fn a_publisher_waits_for_an_attached_reader_that_holds_and_nothing_is_missing() {
+    for name in ["x", "*"] {
+        let (site, place) = (Site::new(), Place::new());
+        let (a, b) = pair(&site);
+        let publisher = a.publisher("x").unwrap();
+        let _share = b.share(place.path()).unwrap();
+        let client = place.attach();
+        let small = hold(50).capacity_bytes(100_000);
+        let subscription = client.group(name).options(small).subscribe().unwrap();
+        publisher.wait_for_members(1, PATIENCE).unwrap();
+        let sent = send_until_full(&publisher);
+        assert!(subscription.holds());
+        let stats = b.stats().unwrap();
+        assert!(stats.runtime.readers_full > 0 && !stats.protocol.reader_waits.is_zero());
+        let queue = &stats.subscriptions[0];
+        assert!(!queue.stats.full.is_zero() && queue.process == Some(std::process::id()));
+        read(&subscription, 1, sent);
+        for number in sent + 1..=sent + 500 {
+            publisher.send(&pattern(number, LENGTH)).unwrap();
+            read(&subscription, number, number);
+        }
+        a.flush(PATIENCE).unwrap();
+        assert_eq!(subscription.dropped(), 0);
+        assert_eq!(subscription.try_recv(), Ok(None));
+        assert!(!subscription.holds());
+        assert_eq!(b.stats().unwrap().runtime.slow_consumer_drops, 0);
+        // One that has room for nothing, and is dropped, holds nobody any more.
+        send_until_full(&publisher);
+        drop(subscription);
+        a.flush(PATIENCE).unwrap();
+    }
 }
 
 #[test]

@@ -56,9 +56,21 @@ class Node:
         )
         return Subscription(native)
 
-    def publisher(self, group: str) -> Publisher:
-        """A publisher to a group."""
-        return self._native.publisher(group)
+    def publisher(
+        self,
+        group: str,
+        *,
+        batch_delay: float | None = None,
+        batch_bytes: int | None = None,
+    ) -> Publisher:
+        """A publisher to a group.
+
+        ``batch_delay`` is the longest time that its messages wait for others in their packet, in
+        seconds; ``batch_bytes`` the length from which on a packet does not wait. Without them no
+        message waits. A node that is attached refuses them: its engine packs the messages of all
+        processes.
+        """
+        return self._native.publisher(group, batch_delay, batch_bytes)
 
     def wait_admitted(self, timeout: float | None = None) -> None:
         """Waits until the node is a member of its cluster."""

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy
 import pytest
@@ -269,8 +270,24 @@ def test_wrong_settings_are_named(settings, error):
         qsm.Node(**settings)
 
 
+def test_messages_wait_for_others_as_long_as_their_publisher_says(cluster, node):
+    with qsm.Node(cluster=cluster, interface="lo", embedded="never") as other:
+        messages = iter(other.subscribe("g"))
+        patient = node.publisher("g", batch_delay=0.2)
+        patient.wait_for_members(1, PATIENCE)
+        sent = time.monotonic()
+        patient.send(b"waits")
+        assert bytes(next(messages)) == b"waits"
+        assert time.monotonic() - sent >= 0.2
+        # Longer than anything takes here, but for a length.
+        node.publisher("g", batch_delay=3600, batch_bytes=1).send(b"does not")
+        assert bytes(next(messages)) == b"does not"
+
+
 def test_times_and_policies_are_checked(node):
     subscription = node.subscribe("g")
+    with pytest.raises(ValueError, match="give `batch_delay`, too"):
+        node.publisher("g", batch_bytes=1000)
     for wrong in (-1, float("nan")):
         with pytest.raises(ValueError, match="give seconds"):
             subscription.receive(wrong)
@@ -297,6 +314,13 @@ def test_an_attached_node_is_like_any_other():
             for reader in (subscription, unordered)
         )
         assert ordered == sorted(arrived) == list(range(1, 2001))
+        held = node.subscribe("h", overflow="hold", queue_bytes=4096)
+        publisher = node.publisher("h")
+        sent = 0
+        while publisher.try_send(bytes(1000)):
+            sent += 1
+        got = [message.number for _, message in zip(range(sent), held)]
+        assert (got, held.dropped) == (list(range(1, sent + 1)), 0)
         with pytest.raises(qsm.Error) as refused:
-            node.subscribe("g", overflow="hold")
+            node.publisher("g", batch_delay=0.001)
         assert refused.value.code == 1205

@@ -16,7 +16,7 @@ use super::link::{Link, lock, unexpected};
 use super::publisher::AttachedPublisher;
 use super::requests::{Reply, Request, packets_of_names};
 use super::rows;
-use super::subscription::{AttachedSubscription, AttachedUpcalls, Inbound};
+use super::subscription::{AttachedSubscription, AttachedUpcalls, Inbound, Rings};
 use super::tally::ClientRow;
 use crate::error::{CloseReason, Flushed, RecvError, RequestError};
 use crate::handle::events::Events;
@@ -179,7 +179,12 @@ impl Client {
         else {
             return Err(unexpected());
         };
-        let opened = Inbound::open(names, &link.log, descriptors, rings, ring_words);
+        let rings = Rings {
+            count: rings,
+            words: ring_words,
+            holder: (overflow == Overflow::Hold).then_some(key),
+        };
+        let opened = Inbound::open(names, &link.log, descriptors, &rings);
         let inbound = opened.map_err(|error| RequestError::Refused {
             reason: format!(
                 "cannot map the engine's memory: {error}; check `ulimit -v` and `ulimit -n`"
@@ -198,7 +203,7 @@ impl Client {
         funnel: &Arc<Funnel>,
         delivery: DeliveryMode,
     ) -> Result<AttachedUpcalls, RequestError> {
-        let subscription = self.subscribe(names, None, Overflow::default(), delivery)?;
+        let subscription = self.subscribe(names, None, funnel.of_rings(), delivery)?;
         AttachedUpcalls::pump(subscription, funnel)
     }
 

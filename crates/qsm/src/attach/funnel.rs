@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::link::lock;
 use crate::error::{CloseReason, RecvError};
 use crate::handoff::inbox::Inbox;
+use crate::handoff::message::Overflow;
 use crate::handoff::received::Received;
 
 /// The queue's writing side. Threads that read rings take turns at it; when the last of those who
@@ -26,9 +27,18 @@ impl Funnel {
         }
     }
 
-    /// Adds what a ring has told.
+    /// The policy of the rings: while the queue has no room and drops nothing, they fill up.
+    pub(super) fn of_rings(&self) -> Overflow {
+        match self.inbox.can_hold() {
+            true => Overflow::Hold,
+            false => Overflow::default(),
+        }
+    }
+
+    /// Adds what a ring has told. Waits for room, if the queue drops nothing.
     pub(super) fn put(&self, received: Received) {
         let turn = lock(&self.turn);
+        self.inbox.wait_for_room();
         match received {
             Received::Message(message) => {
                 // The inbox counts what it drops, and tells.

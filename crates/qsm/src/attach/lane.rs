@@ -9,7 +9,7 @@ use super::record::{Read, Referred, referred};
 use super::requests::EXTRA;
 use super::ring::{Next, Reader};
 use crate::error::{CloseReason, RecvError};
-use crate::handoff::message::{Message, MessageRef};
+use crate::handoff::message::MessageRef;
 use crate::handoff::received::{Dropped, Received};
 
 /// A message or notice that was taken.
@@ -23,13 +23,7 @@ impl Taken<'_> {
     pub(super) fn own(self) -> Received {
         match self {
             Self::Notice(notice) => notice,
-            Self::Message(name, message) => Received::Message(Message {
-                group: Arc::clone(name),
-                group_id: message.group_id,
-                sender: message.sender,
-                number: message.number,
-                bytes: message.bytes.to_vec(),
-            }),
+            Self::Message(name, message) => Received::Message(message.own(name)),
         }
     }
 }
@@ -159,6 +153,16 @@ impl Lane {
         self.kept = Some(kept);
     }
 
+    /// After something was taken: the engine waits for that, and is to be told.
+    pub(super) fn owes_word(&mut self) -> bool {
+        self.reader.owes_word()
+    }
+
+    /// The engine waits until more is taken.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.kept.is_none() && self.reader.is_awaited()
+    }
+
     /// The engine has ended it.
     pub(super) fn is_over(&self) -> bool {
         self.reader.is_over()
@@ -181,16 +185,7 @@ impl Lane {
 /// Hands out what was kept.
 fn again(kept: Received, use_it: &mut impl FnMut(Taken<'_>)) {
     match &kept {
-        Received::Message(message) => use_it(Taken::Message(
-            &message.group,
-            MessageRef {
-                group: &message.group,
-                group_id: message.group_id,
-                sender: message.sender,
-                number: message.number,
-                bytes: &message.bytes,
-            },
-        )),
+        Received::Message(message) => use_it(Taken::Message(&message.group, message.lend())),
         _ => use_it(Taken::Notice(kept)),
     }
 }

@@ -39,8 +39,8 @@
 //! 2. A message is copied once into shared memory, for all processes; upcalls get it where it lies
 //!    there, a subscription that is read by threads takes a copy out. One that lags far behind the
 //!    others gets copies into a ring of its own meanwhile.
-//! 3. A full ring of a subscription drops the newest, counts and tells, or ends the subscription
-//!    ([`Overflow`](crate::Overflow)); it never holds up the engine. A full ring to the engine
+//! 3. A full ring of a subscription drops the newest, counts and tells, ends the subscription, or makes
+//!    senders wait ([`Overflow`](crate::Overflow)); the engine itself waits for none. A full ring to the engine
 //!    makes [`Publisher::send`](crate::Publisher::send) wait, and so a group whose receivers are slow holds up all groups
 //!    of that process; of no other.
 //! 4. What a process was told is accepted is sent even if it is killed then. Everything else of it
@@ -52,6 +52,7 @@
 //!
 //! Limits are fields of [`ShareOptions`].
 
+mod backlog;
 mod bell;
 pub(crate) mod client;
 pub(crate) mod error;
@@ -69,6 +70,7 @@ pub(crate) mod publisher;
 mod record;
 mod requests;
 mod ring;
+mod room;
 mod rows;
 mod session;
 mod share;

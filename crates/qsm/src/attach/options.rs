@@ -92,7 +92,9 @@ impl ShareOptions {
     }
 
     /// Most bytes of rings of all subscriptions of one process. Memory is taken when it is used
-    /// for the first time, and kept until the subscription ends.
+    /// for the first time, and kept until the subscription ends. As much may be kept for those of its
+    /// subscriptions that hold senders up ([`Overflow::Hold`](crate::Overflow::Hold)), beyond their
+    /// rings; one that would need more ends.
     pub fn client_bytes_max(mut self, bytes: usize) -> Self {
         self.client_bytes_max = bytes;
         self

@@ -9,6 +9,7 @@
 //!         ◄───────────────────────────── Subscribed, with the memory of its rings
 //!   Names… Publish, Members, … ────────►
 //!         ◄───────────────────────────── Done, Members, … or Failed, in any order
+//!   Unsubscribe, Room ─────────────────► not answered
 //!         ◄───────────────────────────── Event, at any time
 //!         ◄───────────────────────────── Closed, the last one
 //! ```
@@ -32,7 +33,7 @@ use crate::handoff::message::Overflow;
 use crate::handoff::mode::DeliveryMode;
 
 /// Version of the handshake, the requests and the rings. Both sides must have the same.
-pub(super) const VERSION: u32 = 9;
+pub(super) const VERSION: u32 = 10;
 /// Longest packet. A socket takes at least four of them.
 pub(super) const PACKET_BYTES_MAX: usize = 48 << 10;
 /// Bytes of names in one packet.
@@ -69,6 +70,10 @@ pub(super) enum Request {
         delivery: DeliveryMode,
     },
     Unsubscribe {
+        key: u32,
+    },
+    /// The engine waits until this subscription has been read so far, and it has.
+    Room {
         key: u32,
     },
     /// Of everything before this position of the ring.
@@ -170,6 +175,7 @@ const FLUSH: u8 = 6;
 const MEMBERS: u8 = 7;
 const STATS: u8 = 8;
 const QUERY: u8 = 9;
+const ROOM: u8 = 10;
 const WELCOME: u8 = 65;
 const DONE: u8 = 66;
 const SUBSCRIBED: u8 = 67;
@@ -207,6 +213,7 @@ impl Request {
                 packet.duration(patience).0
             }
             Self::Unsubscribe { key } => Writer::new(UNSUBSCRIBE).u32(*key).0,
+            Self::Room { key } => Writer::new(ROOM).u32(*key).0,
             Self::Flush {
                 id,
                 position,
@@ -253,6 +260,7 @@ impl Request {
                 delivery: delivery_of(rest.u32()?, rest.duration()?)?,
             },
             UNSUBSCRIBE => Self::Unsubscribe { key: rest.u32()? },
+            ROOM => Self::Room { key: rest.u32()? },
             FLUSH => Self::Flush {
                 id: rest.u32()?,
                 position: rest.u64()?,

@@ -1,9 +1,9 @@
 //! A ring of records in shared memory, from one writer to one reader in another process.
 //!
 //! ```text
-//!   words   0      1       8        16       24           64                    64 + capacity
-//!           ├ tail ┼ total ┼─ head ─┼ dropped┼─ over ─────┼─ data ────────────────┤
-//!            writer  writer  reader   writer   writer       writer
+//!   words   0      1       8        16       24     32       64                  64 + capacity
+//!           ├ tail ┼ total ┼─ head ─┼ dropped┼ over ┼ wanted ┼─ data ──────────────┤
+//!            writer  writer  reader   writer  writer  writer   writer
 //!
 //!   record     ├─ length: 32, tag: 32 ──────┼─ EXTRA words ─┼─ bytes, up to whole words ─┤
 //!   reference  ├─ REFERENCE: 32, tag: 32 ───┼─ EXTRA words ─┤
@@ -18,6 +18,9 @@
 //! far the reader is. What waits never exceeds the capacity so counted, and a reference takes no
 //! more than what it stands for; so what was not read is not written over.
 //!
+//! A writer that keeps what has no room, and so drops nothing, says in `wanted` where the reader has
+//! to be for it to go on, or 0. A reader that has come there says so outside of the ring, once.
+//!
 //! **Neither side trusts the other.** Each keeps its own position in its own memory and never
 //! reads it back. Of the other's position it takes one copy, and goes on only if the distance lies
 //! within the capacity. The reader takes one copy of a record's length, and goes on only if the
@@ -26,7 +29,7 @@
 //! is [`Nonsense`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use qsm_net::SharedMemory;
 
@@ -39,7 +42,11 @@ const TOTAL: usize = 1;
 const HEAD: usize = 8;
 const DROPPED: usize = 16;
 const OVER: usize = 24;
+const WANTED: usize = 32;
 const WORD: usize = size_of::<u64>();
+/// Words that have to be read of a full ring before a writer that waits goes on, or a quarter of it if
+/// that is less: it is not woken for each record.
+const STEP_WORDS: usize = (1 << 20) / WORD;
 /// In the place of a length.
 const REFERENCE: u32 = u32::MAX;
 
@@ -137,6 +144,16 @@ pub(super) fn words_for(extra: usize, bytes: usize) -> usize {
     1 + extra + bytes.div_ceil(WORD)
 }
 
+/// How far the reader of a ring is, as it says.
+#[derive(Debug, Clone)]
+pub(super) struct HeadOf(Place);
+
+impl HeadOf {
+    pub(super) fn position(&self) -> u64 {
+        self.0.header(HEAD).load(Ordering::Acquire)
+    }
+}
+
 /// The side that writes records, each with `EXTRA` words of its own.
 #[derive(Debug)]
 pub(super) struct Writer<const EXTRA: usize> {
@@ -147,6 +164,8 @@ pub(super) struct Writer<const EXTRA: usize> {
     /// As last seen.
     head: u64,
     dropped: u64,
+    /// Position that it waits for, or 0.
+    wanted: u64,
 }
 
 impl<const EXTRA: usize> Writer<EXTRA> {
@@ -157,6 +176,7 @@ impl<const EXTRA: usize> Writer<EXTRA> {
             total: 0,
             head: 0,
             dropped: 0,
+            wanted: 0,
         }
     }
 
@@ -193,9 +213,14 @@ impl<const EXTRA: usize> Writer<EXTRA> {
         Ok(room)
     }
 
+    /// Tells whether a record of so many words has room when all has been read.
+    pub(super) fn fits_ever(&self, words: usize) -> bool {
+        words <= self.place.capacity
+    }
+
     /// Says what would become of a record of so many words.
     pub(super) fn has_room_for(&mut self, words: usize) -> Result<Written, Nonsense> {
-        if words > self.place.capacity {
+        if !self.fits_ever(words) {
             return Ok(Written::Never);
         }
         Ok(match self.fits(words)? {
@@ -249,13 +274,48 @@ impl<const EXTRA: usize> Writer<EXTRA> {
     /// Tells the reader of one more record that found no room. A reader that sees it sees all
     /// records written before.
     pub(super) fn drop_one(&mut self) {
-        self.dropped += 1;
+        self.drop_more(1);
+    }
+
+    /// The same of so many.
+    pub(super) fn drop_more(&mut self, records: u64) {
+        self.dropped += records;
         let header = self.place.header(DROPPED);
         header.store(self.dropped, Ordering::Release);
     }
 
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Where its reader says it is.
+    pub(super) fn head(&self) -> HeadOf {
+        HeadOf(self.place.clone())
+    }
+
+    /// Tells the reader that more comes when it is where a record of so many words has room, and not
+    /// before; returns that position.
+    pub(super) fn want(&mut self, words: usize) -> u64 {
+        let capacity = self.place.capacity;
+        let step = words.max(STEP_WORDS.min(capacity / 4)).min(capacity);
+        let position = (self.total + step as u64).saturating_sub(capacity as u64);
+        // 0 is for nothing.
+        self.wanted = position.max(1);
+        self.say_wanted();
+        self.wanted
+    }
+
+    /// Tells the reader that nothing is waited for.
+    pub(super) fn want_nothing(&mut self) {
+        if self.wanted != 0 {
+            self.wanted = 0;
+            self.say_wanted();
+        }
+    }
+
+    fn say_wanted(&self) {
+        let header = self.place.header(WANTED);
+        header.store(self.wanted, Ordering::SeqCst);
     }
 
     /// Tells the reader that nothing more will come.
@@ -333,6 +393,8 @@ pub(super) struct Reader<const EXTRA: usize> {
     head: u64,
     /// As last seen.
     tail: u64,
+    /// What it has told the writer last that it has come to.
+    told: u64,
     /// Where a record's bytes are copied to; as long as the longest so far, in whole words.
     buffer: Vec<u8>,
 }
@@ -344,6 +406,7 @@ impl<const EXTRA: usize> Reader<EXTRA> {
             at: 0,
             head: 0,
             tail: 0,
+            told: 0,
             buffer: Vec::new(),
         }
     }
@@ -412,6 +475,23 @@ impl<const EXTRA: usize> Reader<EXTRA> {
     /// Records that found no room, as the writer says.
     pub(super) fn dropped(&self) -> u64 {
         self.place.header(DROPPED).load(Ordering::Acquire)
+    }
+
+    /// The writer waits until more has been read.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.place.header(WANTED).load(Ordering::Relaxed) != 0
+    }
+
+    /// After something was read: the writer waits for that, and is to be told, once.
+    pub(super) fn owes_word(&mut self) -> bool {
+        // Either this sees that the writer waits, or the writer sees what was read.
+        fence(Ordering::SeqCst);
+        let wanted = self.place.header(WANTED).load(Ordering::Relaxed);
+        let owes = wanted != 0 && self.head >= wanted && self.told != wanted;
+        if owes {
+            self.told = wanted;
+        }
+        owes
     }
 
     /// The writer has ended it; what is there can still be read.

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use qsm_net::{Peer, SharedMemory};
 use qsm_wire::membership::QueryKind;
 
+use super::backlog::KeptBytes;
 use super::error::CutReason;
 use super::line::{End, Line};
 use super::log::Logs;
@@ -30,6 +31,7 @@ use super::outcome::fit_flushed;
 use super::published::Published;
 use super::requests::{PACKET_BYTES_MAX, REQUESTS_AT_ONCE, RETIRE, RING_BYTES_MIN, Reply, Request};
 use super::ring::{Reader, memory_words, readers_bell, writers_bell};
+use super::room::RingRoom;
 use super::rows;
 use super::sink::{RingSink, Way};
 use super::tally::{ClientRow, ClientStats, Tally};
@@ -58,6 +60,15 @@ struct Held {
     _membership: Membership,
     names: Arc<[Arc<str>]>,
     bytes: usize,
+    /// Of each ring, if it holds senders up.
+    rooms: Vec<Arc<RingRoom>>,
+}
+
+/// Groups that have been entered, with rings for them.
+struct Entered {
+    membership: Membership,
+    descriptor: OwnedFd,
+    rooms: Vec<Arc<RingRoom>>,
 }
 
 /// What the process has.
@@ -85,6 +96,8 @@ pub(super) struct Session {
     options: Arc<ShareOptions>,
     logs: Arc<Logs>,
     memory: Arc<SharedMemory>,
+    /// What is kept for subscriptions whose rings are full.
+    kept: Arc<KeptBytes>,
     table: Mutex<Table>,
     /// How far the process's ring was read.
     taken: AtomicU64,
@@ -112,6 +125,7 @@ impl Session {
             options: Arc::clone(options),
             logs: Arc::clone(logs),
             memory: Arc::clone(memory),
+            kept: Arc::new(KeptBytes::new(options.client_bytes_max)),
             table: Mutex::default(),
             taken: AtomicU64::new(0),
             told: node.told(),
@@ -183,6 +197,10 @@ impl Session {
                 }
                 Some(Request::Unsubscribe { key }) => {
                     self.unsubscribe(key);
+                    Ok(())
+                }
+                Some(Request::Room { key }) => {
+                    self.tell_room(key);
                     Ok(())
                 }
                 Some(request) => self.serve(request, core::mem::take(&mut names)),
@@ -260,9 +278,10 @@ impl Session {
                 (id, Ok(Reply::Stats { id, values }))
             }
             // Handled where they are received.
-            Request::Hello { .. } | Request::Names(_) | Request::Unsubscribe { .. } => {
-                (0, Err(refused("not a request to wait for".to_owned())))
-            }
+            Request::Hello { .. }
+            | Request::Names(_)
+            | Request::Unsubscribe { .. }
+            | Request::Room { .. } => (0, Err(refused("not a request to wait for".to_owned()))),
         };
         let reply = answer.unwrap_or_else(|error| Reply::Failed {
             id,
@@ -314,12 +333,7 @@ impl Session {
     ) -> Result<(Reply, OwnedFd), RequestError> {
         if overflow == Overflow::DropOldest {
             let reason = "an engine does not drop what was received first; choose \
-                          `Overflow::DropNewest` or `Overflow::Disconnect`";
-            return Err(refused(reason.to_owned()));
-        }
-        if overflow == Overflow::Hold {
-            let reason = "an engine holds up no senders for one of its processes; choose \
-                          `Overflow::DropNewest` or `Overflow::Disconnect`";
+                          `Overflow::DropNewest`, `Overflow::Disconnect` or `Overflow::Hold`";
             return Err(refused(reason.to_owned()));
         }
         let shares = self.node.cores.shards().split(&names);
@@ -329,7 +343,7 @@ impl Session {
         let all: Arc<[Arc<str>]> = names.into();
         let entered = self.enter(&all, shares, bytes, overflow, delivery);
         let mut table = self.table();
-        let (membership, descriptor) = match entered {
+        let entered = match entered {
             Ok(entered) if self.line.ended().is_none() => entered,
             other => {
                 table.groups -= all.len();
@@ -343,9 +357,10 @@ impl Session {
         let key = table.next_key;
         table.next_key = key.wrapping_add(1);
         let held = Held {
-            _membership: membership,
+            _membership: entered.membership,
             names: all,
             bytes: bytes * rings,
+            rooms: entered.rooms,
         };
         table.subscriptions.insert(key, held);
         let reply = Reply::Subscribed {
@@ -355,7 +370,7 @@ impl Session {
             rings: rings as u32,
             ring_words: (bytes / size_of::<u64>()) as u64,
         };
-        Ok((reply, descriptor))
+        Ok((reply, entered.descriptor))
     }
 
     /// Makes a ring for each core that has some of the groups, and enters these.
@@ -366,7 +381,7 @@ impl Session {
         bytes: usize,
         overflow: Overflow,
         delivery: DeliveryMode,
-    ) -> Result<(Membership, OwnedFd), RequestError> {
+    ) -> Result<Entered, RequestError> {
         let capacity = bytes / size_of::<u64>();
         let words = memory_words(shares.len(), capacity);
         let (memory, descriptor) = SharedMemory::create(words).map_err(|error| {
@@ -376,19 +391,26 @@ impl Session {
             ))
         })?;
         let memory = Arc::new(memory);
+        let mut rooms = Vec::new();
         let sinks = shares.into_iter().enumerate().map(|(number, share)| {
             let way = Way {
                 memory: &memory,
                 number,
                 capacity,
                 log: self.logs.part(share.core),
+                kept: &self.kept,
             };
             let (line, tally) = (&self.line, &self.tally);
             let sink = RingSink::new(names, way, overflow, line, tally, self.peer.pid);
+            rooms.extend(sink.room().map(Arc::clone));
             (share, Sink::Foreign(Box::new(sink)))
         });
         let membership = self.node.cores.enter(names.to_vec(), delivery, sinks)?;
-        Ok((membership, descriptor))
+        Ok(Entered {
+            membership,
+            descriptor,
+            rooms,
+        })
     }
 
     /// The capacity of each ring: what was asked for, up to what is allowed.
@@ -437,6 +459,13 @@ impl Session {
         if let Some(held) = table.subscriptions.remove(&key) {
             table.groups -= held.names.len();
             table.bytes -= held.bytes;
+        }
+    }
+
+    /// Core threads that wait for room in the rings of a subscription go on, where there is some.
+    fn tell_room(&self, key: u32) {
+        if let Some(held) = self.table().subscriptions.get(&key) {
+            held.rooms.iter().for_each(|room| room.tell());
         }
     }
 

@@ -5,20 +5,25 @@
 //! Messages that lie one behind the other in the log and are of one group are referred to together:
 //! what a further reader costs is not a copy of each message, but a few words for each run of them.
 //! A reader that holds its share of the log gets copies in its ring, until it has read on.
+//!
+//! For a subscription that holds senders up, what finds no room in its ring is kept until its reader
+//! has made some, and the protocol is told to bring no more.
 
 use core::mem;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use qsm_net::SharedMemory;
+use qsm_net::{SharedMemory, Waker};
 use qsm_wire::GroupId;
 
+use super::backlog::{Backlog, Kept, KeptBytes};
 use super::error::CutReason;
 use super::line::{End, Line};
 use super::log::{Holds, Log, Run, message_words};
 use super::record;
 use super::requests::EXTRA;
 use super::ring::{Nonsense, Writer, Written, readers_bell};
+use super::room::RingRoom;
 use super::tally::Tally;
 use crate::handoff::aside::{Item, Notices};
 use crate::handoff::inbox::Offered;
@@ -28,6 +33,9 @@ use crate::handoff::sink::ForeignQueue;
 
 /// Words of a run after which it is shown to the reader, which may be awake.
 const RUN_WORDS: usize = 2048;
+
+/// Most that a notice takes, in words.
+const NOTICE_WORDS: usize = record::NOTICE_BYTES / size_of::<u64>();
 
 /// Messages that are not referred to yet.
 struct Open {
@@ -48,6 +56,10 @@ pub(super) struct RingSink {
     open: Option<Open>,
     memory: Arc<SharedMemory>,
     overflow: Overflow,
+    /// Where it waits for room, if it holds senders up.
+    room: Option<Arc<RingRoom>>,
+    /// What found no room then.
+    backlog: Backlog,
     /// What is to be written before the next message.
     notices: Notices<Received>,
     /// Nothing is written any more.
@@ -69,6 +81,8 @@ pub(super) struct Way<'a> {
     pub(super) capacity: usize,
     /// Of the core thread.
     pub(super) log: &'a Arc<Log>,
+    /// What may be kept for the process.
+    pub(super) kept: &'a Arc<KeptBytes>,
 }
 
 impl RingSink {
@@ -85,18 +99,24 @@ impl RingSink {
             number,
             capacity,
             log,
+            kept,
         } = way;
+        let writer = Writer::new(Arc::clone(memory), number, capacity);
+        let holds = overflow == Overflow::Hold;
+        let room = holds.then(|| Arc::new(RingRoom::new(writer.head())));
         let names = Arc::clone(names);
         let places = names.iter().cloned().zip(0..).collect();
         Self {
             names,
             places,
             latest: None,
-            writer: Writer::new(Arc::clone(memory), number, capacity),
+            writer,
             holds: Holds::new(log),
             open: None,
             memory: Arc::clone(memory),
             overflow,
+            room,
+            backlog: Backlog::new(kept),
             notices: Notices::default(),
             over: false,
             line: Arc::clone(line),
@@ -106,17 +126,31 @@ impl RingSink {
         }
     }
 
+    /// Where it waits for room, if it holds senders up.
+    pub(super) fn room(&self) -> Option<&Arc<RingRoom>> {
+        self.room.as_ref()
+    }
+
     fn drop_one(&mut self) {
         self.refer();
-        self.writer.drop_one();
+        // Else with its record, which comes behind what is kept.
+        if self.room.is_none() {
+            self.writer.drop_one();
+        }
         self.tally.dropped.add(1);
         if let Some(notice) = Received::dropped(1) {
             self.notices.add(notice);
         }
         if self.overflow == Overflow::Disconnect {
-            self.over = true;
-            self.writer.end();
+            self.end();
         }
+    }
+
+    /// The subscription ends behind what is in its ring.
+    fn end(&mut self) {
+        self.over = true;
+        self.writer.end();
+        self.backlog.clear();
     }
 
     fn place(&mut self, message: &MessageRef<'_>) -> Option<u32> {
@@ -136,6 +170,83 @@ impl RingSink {
     fn has_room(&mut self, message: &[u8]) -> bool {
         let notices = self.notices.len() * record::NOTICE_BYTES;
         self.writer.has_room(message.len() + notices)
+    }
+
+    /// Keeps a message until the ring has room for it; false if that is more than may be kept for the
+    /// process: then the subscription ends.
+    fn keep(&mut self, place: u32, message: &MessageRef<'_>) -> bool {
+        let kept = Kept {
+            notices: mem::take(&mut self.notices),
+            place,
+            message: message.own(&self.names[place as usize]),
+        };
+        let may = self.backlog.push(kept);
+        if !may {
+            self.refer();
+            self.end();
+        }
+        may
+    }
+
+    /// Writes what was kept, as far as there is room; true if nothing is left.
+    fn write_backlog(&mut self) -> bool {
+        while let Some(mut kept) = self.backlog.pop() {
+            let told = self.write_notices(&mut kept.notices);
+            if !told || self.write_kept(&kept) == Written::Full {
+                self.backlog.put_back(kept);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn write_kept(&mut self, kept: &Kept) -> Written {
+        let message = kept.message.lend();
+        let record = record::Written::message(kept.place, &message);
+        let written = self.write(&record, message.bytes);
+        if written == Written::Yes {
+            self.delivered += 1;
+            self.tally.copied.add(1);
+        }
+        written
+    }
+
+    /// Writes notices, as far as there is room; true if none is left.
+    fn write_notices(&mut self, notices: &mut Notices<Received>) -> bool {
+        while let Some(notice) = notices.front().filter(|_| !self.over) {
+            if let Some(record) = self.record(notice) {
+                let last = record.last.map(u64::to_le_bytes);
+                let bytes = last.as_ref().map_or(&[][..], |last| &last[..]);
+                if self.write(&record, bytes) == Written::Full {
+                    return false;
+                }
+            }
+            self.writer.drop_more(self.dropped_of(notice));
+            notices.pop();
+        }
+        true
+    }
+
+    /// Messages dropped that are counted with this notice, and not before.
+    fn dropped_of(&self, notice: &Received) -> u64 {
+        match notice {
+            Received::Dropped(dropped) if self.room.is_some() => dropped.messages,
+            _ => 0,
+        }
+    }
+
+    /// Something is to be written before the next message.
+    fn has_more(&self) -> bool {
+        !self.backlog.is_empty() || !self.notices.is_empty()
+    }
+
+    /// Waits for the reader, if something has no room; false if it has made some meanwhile.
+    fn wait(&mut self, room: &RingRoom, core: &Waker) -> bool {
+        let first = self.backlog.front();
+        let notices = first.map_or(&self.notices, |kept| &kept.notices).len();
+        let message = first.map_or(0, |kept| message_words(kept.message.bytes().len()));
+        let position = self.writer.want(notices * NOTICE_WORDS + message);
+        room.wait(core, position)
     }
 
     /// Puts a message where its reader finds it.
@@ -208,12 +319,22 @@ impl RingSink {
         })
     }
 
+    /// What would become of a message whose turn has not come.
+    fn later(&mut self, message: &MessageRef<'_>) -> Written {
+        match self.writer.fits_ever(message_words(message.bytes.len())) {
+            true => Written::Full,
+            false => Written::Never,
+        }
+    }
+
     /// The record of a notice; `None` for what this ring says nothing about.
     fn record(&self, notice: &Received) -> Option<record::Written> {
         Some(match notice {
             Received::Lost(lost) => record::Written::lost(*self.places.get(&lost.group)?, lost),
             Received::LostPackets(lost) => record::Written::lost_packets(*lost),
-            Received::Dropped(_) => record::Written::dropped(self.writer.dropped()),
+            Received::Dropped(_) => {
+                record::Written::dropped(self.writer.dropped() + self.dropped_of(notice))
+            }
             Received::Back(back) => record::Written::back(*back),
             Received::Excluded(excluded) => record::Written::excluded(*excluded),
             Received::Message(_) => return None,
@@ -230,12 +351,20 @@ impl ForeignQueue for RingSink {
         let Some(place) = self.place(&message).filter(|_| !self.over) else {
             return offered;
         };
-        let fits = self.notices.is_empty() || (self.has_room(message.bytes) && self.catch_up());
-        if fits && self.put(delivery, place, &message) == Written::Yes {
-            offered.kept = true;
-        } else if !self.over {
-            self.drop_one();
-            offered.dropped = 1;
+        let in_turn = self.backlog.is_empty()
+            && (self.notices.is_empty() || (self.has_room(message.bytes) && self.catch_up()));
+        let written = match in_turn {
+            true => self.put(delivery, place, &message),
+            false => self.later(&message),
+        };
+        match written {
+            Written::Yes => offered.kept = true,
+            _ if self.over => {}
+            Written::Full if self.room.is_some() => offered.kept = self.keep(place, &message),
+            Written::Full | Written::Never => {
+                self.drop_one();
+                offered.dropped = 1;
+            }
         }
         offered
     }
@@ -247,17 +376,32 @@ impl ForeignQueue for RingSink {
     }
 
     fn catch_up(&mut self) -> bool {
-        while let Some(notice) = self.notices.front().filter(|_| !self.over) {
-            if let Some(record) = self.record(notice) {
-                let last = record.last.map(u64::to_le_bytes);
-                let bytes = last.as_ref().map_or(&[][..], |last| &last[..]);
-                if self.write(&record, bytes) == Written::Full {
-                    return false;
-                }
-            }
-            self.notices.pop();
+        if !self.write_backlog() {
+            return false;
         }
-        true
+        let mut notices = mem::take(&mut self.notices);
+        let told = self.write_notices(&mut notices);
+        self.notices = notices;
+        told
+    }
+
+    fn is_full(&mut self, core: &Waker) -> Option<bool> {
+        let room = self.room.as_ref()?;
+        if self.over {
+            return Some(false);
+        }
+        if room.is_awaited() {
+            return Some(true);
+        }
+        let room = Arc::clone(room);
+        let full = self.has_more() && !self.catch_up();
+        if !full {
+            self.writer.want_nothing();
+        } else if !self.wait(&room, core) {
+            // The reader has made some room meanwhile.
+            core.wake();
+        }
+        Some(full)
     }
 
     fn wake(&mut self) {
@@ -268,7 +412,7 @@ impl ForeignQueue for RingSink {
     }
 
     fn queued_bytes(&self) -> usize {
-        self.writer.queued_bytes()
+        self.writer.queued_bytes() + self.backlog.bytes()
     }
 
     fn dropped(&self) -> u64 {

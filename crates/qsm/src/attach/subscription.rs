@@ -32,6 +32,17 @@ pub(super) struct Inbound {
     reading: Mutex<Reading>,
     /// The reader wants nothing more.
     left: AtomicBool,
+    /// By which the engine knows it, if it holds senders up.
+    holder: Option<u32>,
+}
+
+/// Rings of a subscription, as the engine has answered.
+pub(super) struct Rings {
+    pub(super) count: u32,
+    /// Of each.
+    pub(super) words: u64,
+    /// The key of the subscription, if it holds senders up.
+    pub(super) holder: Option<u32>,
 }
 
 struct Reading {
@@ -42,18 +53,17 @@ struct Reading {
 }
 
 impl Inbound {
-    /// Maps the memory that came with the engine's answer: so many rings of so many words.
+    /// Maps the memory that came with the engine's answer.
     pub(super) fn open(
         names: Vec<Arc<str>>,
         log: &Arc<View>,
         descriptors: Vec<OwnedFd>,
-        rings: u32,
-        words: u64,
+        rings: &Rings,
     ) -> io::Result<Arc<Self>> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);
         let [descriptor] = <[OwnedFd; 1]>::try_from(descriptors).map_err(|_| invalid())?;
-        let capacity = usize::try_from(words).map_err(|_| invalid())?;
-        let rings = rings as usize;
+        let capacity = usize::try_from(rings.words).map_err(|_| invalid())?;
+        let (holder, rings) = (rings.holder, rings.count as usize);
         if !capacity.is_power_of_two() || rings == 0 || rings > CORES_MAX {
             return Err(invalid());
         }
@@ -70,6 +80,7 @@ impl Inbound {
             log: Arc::clone(log),
             reading: Mutex::new(reading),
             left: AtomicBool::new(false),
+            holder,
         }))
     }
 
@@ -108,6 +119,11 @@ impl Inbound {
             return Err(RecvError::Closed(CloseReason::ShutDown));
         }
         let (over, taken) = self.take_there(most, &mut use_it);
+        if let Some(key) = self.holder
+            && self.owes_word()
+        {
+            link.tell(&Request::Room { key });
+        }
         // Either this sees that the process has ended the attachment meanwhile, or whoever ends it
         // sees that nothing is lent here.
         fence(Ordering::SeqCst);
@@ -119,6 +135,13 @@ impl Inbound {
             (0, false, Some(reason)) => Err(RecvError::Closed(reason.clone())),
             (taken, _, _) => Ok(taken),
         }
+    }
+
+    /// The engine waits for what has been taken, and is to be told.
+    fn owes_word(&self) -> bool {
+        let mut reading = lock(&self.reading);
+        let lanes = reading.lanes.iter_mut();
+        lanes.fold(false, |owes, lane| lane.owes_word() || owes)
     }
 
     /// Takes what is there, and says whether one of the rings has ended.
@@ -255,6 +278,12 @@ impl AttachedSubscription {
     pub(crate) fn queued_bytes(&self) -> usize {
         let reading = lock(&self.inbound.reading);
         reading.lanes.iter().map(Lane::queued_bytes).sum()
+    }
+
+    /// Tells whether senders wait for its reader.
+    pub(crate) fn holds(&self) -> bool {
+        let reading = lock(&self.inbound.reading);
+        reading.lanes.iter().any(Lane::is_awaited)
     }
 
     pub(crate) fn dropped(&self) -> u64 {

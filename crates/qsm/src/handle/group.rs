@@ -587,7 +587,6 @@ impl Groups {
         names: Vec<Arc<str>>,
     ) -> Result<AttachedSubscription, RequestError> {
         let (bytes, overflow) = self.options.ring();
-        refuse_hold(overflow)?;
         let delivery = self.options.delivery;
         engine.client().subscribe(names, bytes, overflow, delivery)
     }
@@ -639,7 +638,6 @@ impl Groups {
                 (mailbox, source)
             }
             NodeBack::Attached(engine) => {
-                refuse_hold(overflow)?;
                 let mailbox = Mailbox::new(1, capacity, overflow);
                 let funnel = Arc::new(Funnel::new(Arc::clone(mailbox.first())));
                 let source = Source::Attached {
@@ -653,17 +651,6 @@ impl Groups {
         let follower = Follower::start(source, &self.names, self.options.groups_max)?;
         let entry = Entry::Followed(follower);
         Ok(QueuedSubscription { mailbox, entry })
-    }
-}
-
-/// The node whose senders would wait is another process's.
-fn refuse_hold(overflow: Overflow) -> Result<(), RequestError> {
-    match overflow {
-        Overflow::Hold => Err(RequestError::NotAttached {
-            what: "`Overflow::Hold`",
-            remedy: "start a node of its own, or choose `Overflow::DropNewest` or `Overflow::Disconnect`",
-        }),
-        _ => Ok(()),
     }
 }
 

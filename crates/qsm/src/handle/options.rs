@@ -122,8 +122,7 @@ impl GroupOptions {
     }
 
     /// The policy for messages beyond that. Attached, [`Overflow::DropOldest`] is refused: what
-    /// lies in the ring belongs to the reader. The queue of a pattern takes it. [`Overflow::Hold`] is
-    /// refused attached, for patterns as well.
+    /// lies in the ring belongs to the reader. The queue of a pattern takes it.
     #[must_use]
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;

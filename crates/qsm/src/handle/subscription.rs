@@ -259,7 +259,7 @@ impl Subscription {
     pub fn holds(&self) -> bool {
         match &self.back {
             SubscriptionBack::Queue(queue) => queue.mailbox.holds(),
-            SubscriptionBack::Ring(_) => false,
+            SubscriptionBack::Ring(ring) => ring.holds(),
         }
     }
 

@@ -74,6 +74,7 @@ impl<T: Item> Mailbox<T> {
 
     pub(crate) fn leave(&self) {
         self.readership.leave();
+        self.inboxes.iter().for_each(|inbox| inbox.stop_waiting());
     }
 
     pub(crate) fn messages(&self) -> usize {

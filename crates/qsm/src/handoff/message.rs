@@ -34,7 +34,13 @@ pub enum Overflow {
     /// delivered in one go, 1 MiB and a message for each sender. A thread that both publishes to a group and
     /// reads it must not wait in [`Publisher::send`](crate::Publisher::send): its own queue may be what is full.
     ///
-    /// Not attached, and not for [`Group::latest_by`](crate::Group::latest_by).
+    /// Attached, the engine keeps what the ring has no room for, and makes the senders wait; a message
+    /// that is longer than the ring is dropped and told. A process for which the engine keeps more than
+    /// [`ShareOptions::client_bytes_max`](crate::attach::ShareOptions::client_bytes_max) has the
+    /// subscription ended with [`RecvError::Overflow`](crate::RecvError::Overflow). What is kept ends
+    /// with the engine.
+    ///
+    /// Not for [`Group::latest_by`](crate::Group::latest_by).
     Hold,
 }
 
@@ -96,6 +102,16 @@ impl Message {
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
+
+    pub(crate) fn lend(&self) -> MessageRef<'_> {
+        MessageRef {
+            group: &self.group,
+            group_id: self.group_id,
+            sender: self.sender,
+            number: self.number,
+            bytes: &self.bytes,
+        }
+    }
 }
 
 impl fmt::Debug for Message {
@@ -123,4 +139,17 @@ pub struct MessageRef<'a> {
     pub number: u64,
     /// Its content.
     pub bytes: &'a [u8],
+}
+
+impl MessageRef<'_> {
+    /// The same, to keep; this is the group's name.
+    pub(crate) fn own(&self, group: &Arc<str>) -> Message {
+        Message {
+            group: Arc::clone(group),
+            group_id: self.group_id,
+            sender: self.sender,
+            number: self.number,
+            bytes: self.bytes.to_vec(),
+        }
+    }
 }

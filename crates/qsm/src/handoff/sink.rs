@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use qsm_net::Waker;
+
 use crate::error::RecvError;
 use crate::handoff::inbox::{Inbox, Offered};
 use crate::handoff::message::MessageRef;
@@ -17,6 +19,18 @@ pub(crate) enum Sink {
     Foreign(Box<dyn ForeignQueue>),
 }
 
+impl Sink {
+    /// Tells whether it takes no more, if it is a queue whose reader others wait for; then `core` is
+    /// woken when there is room. Once per turn of the core thread.
+    pub(crate) fn is_full(&mut self, core: &Waker) -> Option<bool> {
+        match self {
+            Self::Queue(inbox) => inbox.can_hold().then(|| inbox.is_full(core)),
+            Self::Foreign(queue) => queue.is_full(core),
+            Self::Upcall(_) => None,
+        }
+    }
+}
+
 /// A queue of another kind: its reader is another process, or wants the newest message of each key.
 pub(crate) trait ForeignQueue: Send {
     /// Writes a message, or drops it by the queue's policy. Queues of one core thread that are offered
@@ -28,6 +42,12 @@ pub(crate) trait ForeignQueue: Send {
 
     /// Writes what was kept, as far as there is room; true if nothing is left.
     fn catch_up(&mut self) -> bool;
+
+    /// Tells whether it takes no more, if others wait for its reader; then `core` is woken when there
+    /// is room, or looks again by [`ForeignQueue::catch_up`].
+    fn is_full(&mut self, _core: &Waker) -> Option<bool> {
+        None
+    }
 
     /// Wakes the reader if it sleeps. Once per turn of the core thread.
     fn wake(&mut self);

@@ -30,6 +30,7 @@ fn requests() -> Vec<Request> {
             delivery: DeliveryMode::Arrival,
         },
         Request::Unsubscribe { key: 9 },
+        Request::Room { key: 10 },
         Request::Flush {
             id,
             position: u64::MAX,

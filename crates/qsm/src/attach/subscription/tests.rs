@@ -1,9 +1,10 @@
 use core::cell::Cell;
 use std::collections::VecDeque;
 
-use qsm_net::LocalSocket;
+use qsm_net::{LocalSocket, Port, PortConfig, choose_interface};
 use qsm_wire::{GroupId, Incarnation, Origin};
 
+use super::super::backlog::KeptBytes;
 use super::super::line::Line;
 use super::super::log::{Logs, message_words};
 use super::super::sink::{RingSink, Way};
@@ -27,6 +28,18 @@ fn log(bytes: usize) -> (Logs, Arc<View>) {
 
 /// A ring of so many words, both ends.
 fn ring(logs: &Logs, view: &Arc<View>, capacity: usize) -> (RingSink, Arc<Inbound>) {
+    let kept = Arc::new(KeptBytes::new(0));
+    ring_with(logs, view, capacity, Overflow::DropNewest, &kept)
+}
+
+/// With a policy, and what may be kept for it.
+fn ring_with(
+    logs: &Logs,
+    view: &Arc<View>,
+    capacity: usize,
+    overflow: Overflow,
+    kept: &Arc<KeptBytes>,
+) -> (RingSink, Arc<Inbound>) {
     let names: Arc<[Arc<str>]> = Arc::new([Arc::from("x"), Arc::from("y")]);
     let (memory, descriptor) = SharedMemory::create(memory_words(1, capacity)).unwrap();
     let memory = Arc::new(memory);
@@ -37,10 +50,15 @@ fn ring(logs: &Logs, view: &Arc<View>, capacity: usize) -> (RingSink, Arc<Inboun
         number: 0,
         capacity,
         log: logs.part(0),
+        kept,
     };
-    let (overflow, tally) = (Overflow::DropNewest, Arc::default());
-    let sink = RingSink::new(&names, way, overflow, &line, &tally, 77);
-    let inbound = Inbound::open(names.to_vec(), view, vec![descriptor], 1, capacity as u64);
+    let sink = RingSink::new(&names, way, overflow, &line, &Arc::default(), 77);
+    let rings = Rings {
+        count: 1,
+        words: capacity as u64,
+        holder: (overflow == Overflow::Hold).then_some(0),
+    };
+    let inbound = Inbound::open(names.to_vec(), view, vec![descriptor], &rings);
     (sink, inbound.unwrap())
 }
 
@@ -383,4 +401,143 @@ fn what_was_not_read_at_the_end_is_kept() {
         );
     }
     assert_eq!(next(&inbound), None);
+}
+
+/// A core thread to be woken, and the port that it sleeps at.
+fn core() -> (Port, qsm_net::Waker) {
+    let (interface, _) = choose_interface(Some("lo"), None).unwrap();
+    let port = Port::open(PortConfig::new(interface)).unwrap();
+    let waker = port.waker();
+    (port, waker)
+}
+
+/// Messages and notices as short texts.
+fn short(received: &Received) -> String {
+    match received {
+        Received::Message(message) => message.number().to_string(),
+        Received::Lost(lost) => format!("-{}..{}", lost.first, lost.last),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_has_no_room_is_kept_for_a_reader_that_holds_and_comes_in_its_place() {
+    for bytes in LOGS {
+        let (logs, view) = log(bytes);
+        let kept = Arc::new(KeptBytes::new(1 << 20));
+        let (mut sink, inbound) = ring_with(&logs, &view, WORDS, Overflow::Hold, &kept);
+        let (_port, core) = core();
+        assert!(offer(&mut sink, 1));
+        assert_eq!(sink.is_full(&core), Some(false));
+        (2..=10).for_each(|number| assert!(offer(&mut sink, number)));
+        sink.tell(lost(11, 12));
+        assert!(!sink.catch_up());
+        assert!(offer(&mut sink, 13));
+        // One that never fits is the only one that is dropped, in its place.
+        let long = MessageRef {
+            group: "y",
+            group_id: GroupId(1),
+            sender: Origin::default(),
+            number: 14,
+            bytes: &[7; 8 * WORDS],
+        };
+        assert_eq!(sink.offer(14, long).dropped, 1);
+        assert!(offer(&mut sink, 15));
+        let room = Arc::clone(sink.room().unwrap());
+        assert_eq!(sink.is_full(&core), Some(true));
+        assert!(room.is_awaited());
+        let (mut got, mut said) = (Vec::new(), 0);
+        while let Some(received) = next(&inbound) {
+            got.push(short(&received));
+            if inbound.owes_word() {
+                said += 1;
+                assert!(!inbound.owes_word(), "once");
+                assert!(!room.is_awaited());
+                sink.is_full(&core);
+            }
+        }
+        let expected = (1..=10).map(|number| number.to_string());
+        let mut expected: Vec<String> = expected.collect();
+        let dropped = Received::Dropped(Dropped { messages: 1 });
+        expected.extend([
+            "-11..12".to_owned(),
+            "13".to_owned(),
+            short(&dropped),
+            "15".to_owned(),
+        ]);
+        assert_eq!(got, expected);
+        assert_eq!(sink.is_full(&core), Some(false));
+        assert!((2..10).contains(&said), "{said}");
+        assert_eq!((sink.dropped(), sink.queued_bytes()), (1, 0));
+        assert!(kept_nothing(&kept));
+    }
+}
+
+fn kept_nothing(kept: &KeptBytes) -> bool {
+    kept.now() == 0
+}
+
+#[test]
+fn a_reader_that_lies_about_room_wakes_nobody_and_one_that_has_too_much_kept_ends() {
+    let (logs, view) = log(LOGS[1]);
+    let kept = Arc::new(KeptBytes::new(20_000));
+    let (mut sink, inbound) = ring_with(&logs, &view, WORDS, Overflow::Hold, &kept);
+    let (mut port, core) = core();
+    (1..=5).for_each(|number| assert!(offer(&mut sink, number)));
+    assert_eq!(sink.is_full(&core), Some(true));
+    let room = Arc::clone(sink.room().unwrap());
+    room.tell();
+    let slept = port.wait(Some(std::time::Duration::ZERO)).unwrap();
+    assert!(!slept.woken, "it was woken for nothing");
+    assert!(room.is_awaited());
+    let (mut number, mut fits) = (6, true);
+    while fits {
+        fits = offer(&mut sink, number);
+        number += 1;
+        assert!(number < 40, "there is no limit");
+    }
+    assert_eq!(sink.is_full(&core), Some(false), "nobody waits for it");
+    assert!(kept_nothing(&kept) && !offer(&mut sink, number));
+    // What is in the ring can still be read, and then it is over.
+    assert_eq!(rest(&inbound).len(), 3);
+    assert!(lock(&inbound.reading).lanes[0].is_over());
+}
+
+/// A reader that is woken by nobody would stay behind for ever.
+#[test]
+fn a_core_thread_that_waits_for_a_ring_is_woken_by_its_reader() {
+    const NUMBERS: u64 = 20_000;
+    let (logs, view) = log(LOGS[1]);
+    let kept = Arc::new(KeptBytes::new(1 << 20));
+    let (mut sink, inbound) = ring_with(&logs, &view, 1 << 12, Overflow::Hold, &kept);
+    let (mut port, core) = core();
+    let room = Arc::clone(sink.room().unwrap());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut expected = 1;
+            while expected <= NUMBERS {
+                let mut look = |taken: Taken<'_>| match taken {
+                    Taken::Message(_, message) => {
+                        assert_eq!(message.number, expected);
+                        expected += 1;
+                    }
+                    Taken::Notice(notice) => panic!("{notice}"),
+                };
+                let (_, taken) = inbound.take_there(AT_ONCE, &mut look);
+                if taken.unwrap() == 0 {
+                    thread::yield_now();
+                }
+                if inbound.owes_word() {
+                    room.tell();
+                }
+            }
+        });
+        for number in 1..=NUMBERS {
+            assert!(offer(&mut sink, number));
+            while sink.is_full(&core) == Some(true) {
+                let ready = port.wait(Some(std::time::Duration::from_secs(60)));
+                assert!(ready.unwrap().woken, "nobody has woken it");
+            }
+        }
+    });
 }

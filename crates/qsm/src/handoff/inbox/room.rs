@@ -1,5 +1,5 @@
 //! Room of a queue that holds senders up ([`Overflow::Hold`]): the core thread asks whether it is full,
-//! and is woken by the reader who makes room again.
+//! and is woken by the reader who makes room again. A thread that writes in its place waits.
 
 use qsm_net::Waker;
 
@@ -32,6 +32,18 @@ impl<T: Item> Inbox<T> {
             self.room.wait(core, || self.has_room());
         }
         self.room.is_awaited()
+    }
+
+    /// As a thread that writes: waits while a queue is full that drops nothing, and somebody reads it.
+    pub(crate) fn wait_for_room(&self) {
+        if self.can_hold() && self.overflows() {
+            self.room.wait_here(|| self.has_room() || self.is_over());
+        }
+    }
+
+    /// Lets a thread look again that waits for room.
+    pub(crate) fn stop_waiting(&self) {
+        self.room.release();
     }
 
     fn overflows(&self) -> bool {

@@ -300,11 +300,18 @@ impl Routes {
         let places = self.touched.iter().chain(&self.readers.full);
         for place in places {
             if let Some(Some(subscriber)) = self.subscribers.get_mut(*place)
-                && let Sink::Queue(inbox) = &subscriber.sink
-                && inbox.can_hold()
+                && let Some(full) = subscriber.sink.is_full(core)
             {
-                let full = inbox.is_full(core);
                 let before = subscriber.full.is_full();
+                if let Sink::Foreign(queue) = &mut subscriber.sink
+                    && (full || before)
+                {
+                    queue.wake();
+                    // Its reader may not say that it has made room.
+                    if full && !self.behind.contains(place) {
+                        self.behind.push(*place);
+                    }
+                }
                 self.stats.readers_full += u64::from(full && !before);
                 changed |= full != before;
                 subscriber.full.note(now, full);

@@ -39,7 +39,7 @@ final class Native {
 
     static native void freeEvents(long events);
 
-    static native long publisher(long node, String group);
+    static native long publisher(long node, String group, long nanoseconds, long bytes);
 
     static native boolean sendArray(
             long publisher, byte[] message, int start, int length, long nanoseconds);

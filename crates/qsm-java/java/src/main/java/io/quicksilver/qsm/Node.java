@@ -160,9 +160,25 @@ public final class Node implements AutoCloseable {
      * @return a publisher to it
      */
     public Publisher publisher(String group) {
+        return publisher(group, -1, 0);
+    }
+
+    /**
+     * Makes a publisher whose messages wait for others in their packet.
+     *
+     * @param group name of the group
+     * @param batching how long they may wait
+     * @return a publisher to it
+     * @throws QsmException the node is attached: its engine packs the messages of all processes
+     */
+    public Publisher publisher(String group, Batching batching) {
+        return publisher(group, Waits.nanoseconds(batching.delay()), batching.bytes());
+    }
+
+    private Publisher publisher(String group, long nanoseconds, long bytes) {
         long node = handle.enter();
         try {
-            return new Publisher(Native.publisher(node, group), group);
+            return new Publisher(Native.publisher(node, group, nanoseconds, bytes), group);
         } finally {
             handle.leave();
         }

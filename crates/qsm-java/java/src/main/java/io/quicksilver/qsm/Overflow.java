@@ -8,6 +8,6 @@ public enum Overflow {
     DROP_OLDEST,
     /** The subscription ends. */
     DISCONNECT,
-    /** Nothing is dropped: publishers to the groups wait, as their pace says. Not attached. */
+    /** Nothing is dropped: publishers to the groups wait, as their pace says. */
     HOLD
 }

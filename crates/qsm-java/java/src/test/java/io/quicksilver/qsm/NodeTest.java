@@ -194,6 +194,28 @@ class NodeTest {
     }
 
     @Test
+    void messagesWaitForOthersAsLongAsTheirPublisherSays() {
+        String cluster = Loopback.cluster();
+        try (Node node = Loopback.start(cluster);
+                Node other = Node.builder().set("cluster", cluster).set("interface", "lo").start()) {
+            Subscription subscription = other.subscribe("g");
+            Duration delay = Duration.ofMillis(200);
+            Publisher patient = node.publisher("g", Batching.within(delay));
+            patient.awaitMembers(1, PATIENCE);
+            long sent = System.nanoTime();
+            patient.send(bytes("waits"));
+            assertEquals(List.of("waits"), take(subscription, 1));
+            assertTrue(System.nanoTime() - sent >= delay.toNanos());
+            // Longer than anything takes here, but for a length.
+            Batching full = Batching.within(Duration.ofHours(1)).withBytes(1);
+            node.publisher("g", full).send(bytes("does not"));
+            assertEquals(List.of("does not"), take(subscription, 1));
+        }
+        assertThrows(
+                IllegalArgumentException.class, () -> Batching.within(Duration.ofMillis(-1)));
+    }
+
+    @Test
     void whatIsForgottenIsFreed() throws Exception {
         String cluster = Loopback.cluster();
         try (Node node = Loopback.start(cluster)) {
@@ -223,8 +245,18 @@ class NodeTest {
             Loopback.fill(node, node.publisher("g"), 2000);
             assertEquals("2000", take(subscription, 2000).get(1999));
             assertEquals(2000, take(unordered, 2000).size());
-            QueueLimits held = QueueLimits.DEFAULT.withOverflow(Overflow.HOLD);
-            QsmException refused = assertThrows(QsmException.class, () -> node.subscribe(held, "g"));
+            QueueLimits limits = QueueLimits.DEFAULT.withBytes(4096).withOverflow(Overflow.HOLD);
+            Subscription held = node.subscribe(limits, "h");
+            Publisher publisher = node.publisher("h");
+            int sent = 0;
+            while (publisher.trySend(new byte[1000])) {
+                sent++;
+            }
+            take(held, sent);
+            assertEquals(0, held.dropped());
+            Batching batching = Batching.within(Duration.ofMillis(1));
+            QsmException refused =
+                    assertThrows(QsmException.class, () -> node.publisher("g", batching));
             assertEquals(1205, refused.code());
         }
     }
