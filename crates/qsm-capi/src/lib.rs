@@ -30,8 +30,7 @@ pub use node::{
 };
 pub use publisher::{
     QsmBatching, QsmPublisher, qsm_members, qsm_publisher_batching, qsm_publisher_free,
-    qsm_publisher_new, qsm_send, qsm_send_batch,
-    qsm_try_send, qsm_wait_for_members,
+    qsm_publisher_new, qsm_send, qsm_send_batch, qsm_try_send, qsm_wait_for_members,
 };
 pub use settings::{QsmSettings, qsm_set, qsm_settings_free, qsm_settings_new};
 pub use subscription::{

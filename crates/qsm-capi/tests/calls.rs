@@ -335,8 +335,7 @@ fn messages_wait_for_others_as_long_as_their_publisher_says() {
     sent_by(publisher(3_600_000_000, 1), b"does not");
     let mut made = null_mut();
     // SAFETY: null is what is tried.
-    let refused =
-        unsafe { qsm_publisher_batching(cluster.node, c"g".as_ptr(), null(), &mut made) };
+    let refused = unsafe { qsm_publisher_batching(cluster.node, c"g".as_ptr(), null(), &mut made) };
     assert_eq!(refused, Own::Null as Code);
     assert_eq!(error(), "batching is null; give a pointer");
 }

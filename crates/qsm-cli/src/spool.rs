@@ -84,7 +84,7 @@ impl Spool {
         &self,
         bytes: &mut Vec<u8>,
         messages: u64,
-        over: impl Fn() -> bool,
+        over: impl FnMut() -> bool,
     ) -> Result<bool, Failure> {
         let mut state = self.wait(|state| state.blocks.len() < BLOCKS_MAX, over);
         if let Some(error) = state.error.take() {
@@ -124,7 +124,7 @@ impl Spool {
     fn wait(
         &self,
         done: impl Fn(&State) -> bool,
-        over: impl Fn() -> bool,
+        mut over: impl FnMut() -> bool,
     ) -> MutexGuard<'_, State> {
         let mut state = self.0.state();
         while !done(&state) && state.error.is_none() && !over() {

@@ -5,8 +5,10 @@ mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{ChildStdin, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -565,4 +567,212 @@ fn a_publisher_without_receivers_does_not_say_that_they_have_everything() {
     assert_code(&alone, 0);
     let told = stderr(&alone);
     assert!(told.ends_with("; no receiver is there\n"), "{told}");
+}
+
+/// One of three receivers writes to a pipe that nobody reads, where senders wait for a second.
+struct Laggard {
+    cluster: Cluster,
+    service: Receiver<String>,
+    _gms: Running,
+    sub: Running,
+    /// What it says after the first line.
+    said: Lines,
+    /// Its node, as it is printed.
+    node: String,
+    others: [Running; 2],
+    /// Numbers of the lines that they have written.
+    written: [JoinHandle<Vec<u64>>; 2],
+    publisher: Running,
+    enough: Arc<AtomicBool>,
+    /// Publishes lines with ascending numbers until it is enough; returns the last.
+    source: JoinHandle<(ChildStdin, u64)>,
+}
+
+/// Numbers of the lines of a pipe, until it ends.
+fn numbers_of(pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u64>> {
+    let number = |line: String| line.split(' ').next().unwrap().parse().unwrap();
+    thread::spawn(move || lines(pipe).iter().map(number).collect())
+}
+
+fn publish_until(enough: &Arc<AtomicBool>, mut stdin: ChildStdin) -> JoinHandle<(ChildStdin, u64)> {
+    let (enough, padding) = (Arc::clone(enough), "x".repeat(8000));
+    thread::spawn(move || {
+        let mut number = 0;
+        while !enough.load(Ordering::SeqCst) {
+            number += 1;
+            writeln!(stdin, "{number} {padding}").unwrap();
+        }
+        (stdin, number)
+    })
+}
+
+impl Laggard {
+    /// Under this fate of the group.
+    fn under(fate: &str) -> Self {
+        let mut cluster = Cluster::without_service();
+        let hints = format!("pace bounded 1s then {fate}: news\n");
+        let hints = cluster.file("hints.txt", hints.as_bytes());
+        let options = ["--hints", hints.as_str(), "--gone-after", NEVER];
+        let (mut gms, address) = cluster.start_gms(&options, Stdio::inherit());
+        cluster.use_service(&address);
+        let service = lines(gms.0.stdout.take().unwrap());
+        let mut sub = cluster.start(&["sub", "news", "--name", "laggard", "--queue", "64k"]);
+        let node = identity(&service, "laggard");
+        let said = Lines::of_stderr(&mut sub.0);
+        let mut others = [0; 2].map(|_| cluster.start(&["sub", "news"]));
+        let written = others
+            .each_mut()
+            .map(|it| numbers_of(it.0.stdout.take().unwrap()));
+        let mut publisher = cluster.command(&["pub", "news", "--wait-members", "3"]);
+        let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
+        let enough = Arc::default();
+        let source = publish_until(&enough, publisher.0.stdin.take().unwrap());
+        Self {
+            cluster,
+            service,
+            _gms: gms,
+            sub,
+            said,
+            node,
+            others,
+            written,
+            publisher,
+            enough,
+            source,
+        }
+    }
+
+    /// Waits until the service says this of it for this reason; then `qsm nodes` does, too.
+    fn wait_for(&self, event: &str, reason: &str) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let line = json(&self.service.recv_timeout(left).expect(event));
+            let named = line["node"]
+                .as_str()
+                .is_some_and(|it| it.starts_with(&self.node));
+            let told = line["event"] == event;
+            assert!(named || !told, "another one: {line}");
+            if told {
+                assert!(line.to_string().contains(reason), "{line}");
+                return;
+            }
+        }
+    }
+
+    fn assert_listed(&self, state: &str) {
+        let listed = self.cluster.run(&["nodes"], b"");
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let mut rows = listed.lines().filter(|row| row.contains(state));
+        let row = rows.next().unwrap_or_else(|| panic!("{listed}"));
+        assert!(
+            row.starts_with("laggard") && rows.next().is_none(),
+            "{listed}"
+        );
+    }
+
+    /// Ends the publisher and the others, which have had everything. Returns the number of the last
+    /// message, what the publisher said with its code, and the laggard and what it has said.
+    fn end(self) -> Ended {
+        self.enough.store(true, Ordering::SeqCst);
+        let (stdin, last) = self.source.join().unwrap();
+        drop(stdin);
+        let publisher = self.publisher.output();
+        for (other, written) in self.others.into_iter().zip(self.written) {
+            other.terminate();
+            let ended = other.output();
+            assert_code(&ended, 0);
+            assert!(written.join().unwrap().into_iter().eq(1..=last));
+        }
+        Ended {
+            last,
+            publisher,
+            laggard: self.sub,
+            said: self.said,
+        }
+    }
+}
+
+/// What is left when all others have ended.
+struct Ended {
+    last: u64,
+    publisher: std::process::Output,
+    laggard: Running,
+    said: Lines,
+}
+
+// Rule R-RATE-12.
+#[test]
+fn a_laggard_that_is_demoted_loses_by_exact_numbers_and_is_named_and_others_lose_nothing() {
+    let mut laggard = Laggard::under("demote");
+    laggard.wait_for("away", "demoted");
+    laggard.assert_listed("away: slower than the others, and loses what it misses");
+    laggard
+        .said
+        .wait("that it is demoted", |line| line.contains("DEMOTED"));
+    let written = numbers_of(laggard.sub.0.stdout.take().unwrap());
+    let lost = |line: &str| line.contains("LOST: group news sender");
+    let first = laggard.said.wait("what is lost", lost);
+    let ended = laggard.end();
+    assert_code(&ended.publisher, 4);
+    assert_says(&stderr(&ended.publisher), &["laggard"]);
+    ended.laggard.terminate();
+    let mut told: Vec<String> = ended.said.iter().filter(|line| lost(line)).collect();
+    told.insert(0, first);
+    assert_code(&ended.laggard.output(), 4);
+    // Each message came or is lost, and none is both.
+    let mut all = written.join().unwrap();
+    for (first, last) in ranges(&told.join(" ")) {
+        all.extend(first..=last);
+    }
+    all.sort_unstable();
+    let last = *all.last().unwrap();
+    assert!(
+        last <= ended.last && all.into_iter().eq(1..=last),
+        "{told:?}"
+    );
+}
+
+// Rule R-RATE-12.
+#[test]
+fn a_laggard_that_is_set_apart_misses_nothing_and_others_go_on() {
+    let mut laggard = Laggard::under("apart");
+    laggard.wait_for("away", "slow");
+    laggard.assert_listed("away: slower than the others");
+    laggard
+        .said
+        .wait("that it is away", |line| line.contains("AWAY"));
+    laggard.enough.store(true, Ordering::SeqCst);
+    let received = lines(laggard.sub.0.stdout.take().unwrap());
+    let (stdin, last) = laggard.source.join().unwrap();
+    let number = |line: String| line.split(' ').next().unwrap().parse::<u64>().unwrap();
+    let count = usize::try_from(last).unwrap();
+    assert!(received.iter().map(number).take(count).eq(1..=last));
+    laggard.source = thread::spawn(move || (stdin, last));
+    let ended = laggard.end();
+    println!("{:?} {}", ended.publisher.status, stderr(&ended.publisher));
+    ended.laggard.terminate();
+    assert_code(&ended.laggard.output(), 0);
+}
+
+// Rule R-RATE-12.
+#[test]
+fn a_laggard_that_is_expelled_is_told_so_and_named_and_others_lose_nothing() {
+    let mut laggard = Laggard::under("expel");
+    laggard.wait_for("expelled", "slow");
+    // It says so while its output is full.
+    laggard
+        .said
+        .wait("that it is expelled", |line| line.contains("EXPELLED"));
+    laggard
+        .said
+        .wait("that it is excluded", |line| line.contains("EXCLUDED"));
+    let written = numbers_of(laggard.sub.0.stdout.take().unwrap());
+    let ended = laggard.end();
+    assert_code(&ended.publisher, 4);
+    assert_says(&stderr(&ended.publisher), &["laggard"]);
+    ended.laggard.terminate();
+    assert_code(&ended.laggard.output(), 4);
+    let came = written.join().unwrap();
+    assert!(came.is_sorted() && came.len() < usize::try_from(ended.last).unwrap());
 }

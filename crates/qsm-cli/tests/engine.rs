@@ -4,11 +4,12 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use serde_json::Value;
-use support::{Cluster, Running, assert_code, stderr, text};
+use support::{Cluster, Lines, Running, assert_code, stderr, text};
 
 /// More than a slow machine needs; a test that waits so long has failed.
 const IDLE: &str = "60";
@@ -63,6 +64,44 @@ fn attached_programs_exchange_lines_with_nodes() {
     }
     engine.terminate();
     assert_code(&engine.output(), 0);
+}
+
+/// By name and by a pattern: more than rings, queues and the publisher's node have room for.
+#[test]
+fn an_attached_subscriber_whose_output_nobody_reads_makes_the_publisher_wait_and_gets_all() {
+    const LONG: usize = 64 << 10;
+    const MANY: usize = 1500;
+    let line = |n: usize| format!("{n:0>width$}\n", width = LONG - 1);
+    for group in ["news", "*"] {
+        let cluster = Cluster::new();
+        let path = text(&cluster.folder.join("engine"));
+        let _engine = engine(&cluster, &path);
+        let count = MANY.to_string();
+        let words = ["sub", group, "--queue", "1M", "--count", &count];
+        let mut sub = Running(attached(&words, &path).spawn().unwrap());
+        let told = Lines::of_stderr(&mut sub.0);
+        told.wait("that it is there", |line| line.contains("subscribed to"));
+        let publisher = cluster
+            .command(&["pub", "news"])
+            .stdin(Stdio::piped())
+            .spawn();
+        let mut publisher = Running(publisher.unwrap());
+        let mut stdin = publisher.0.stdin.take().unwrap();
+        let writer = thread::spawn(move || {
+            (0..MANY).for_each(|n| stdin.write_all(line(n).as_bytes()).unwrap());
+        });
+        told.wait("that senders wait", |line| {
+            line.contains("senders have waited")
+        });
+        assert!(!writer.is_finished(), "the publisher has taken all");
+        let mut written = String::new();
+        let stdout = sub.0.stdout.take();
+        stdout.unwrap().read_to_string(&mut written).unwrap();
+        writer.join().unwrap();
+        assert!(written == (0..MANY).map(line).collect::<String>());
+        assert_eq!(sub.0.wait().unwrap().code(), Some(0));
+        assert_code(&publisher.output(), 0);
+    }
 }
 
 /// A thread's name, and the CPUs that it may run on.

@@ -112,8 +112,7 @@ pub(crate) struct SubArgs {
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) queue: Option<usize>,
     /// What is done when the output is slower than the messages and that memory is full. What is
-    /// dropped is counted, and the exit code is 4 [default: hold; with --attach or --latest-by
-    /// drop-newest]
+    /// dropped is counted, and the exit code is 4 [default: hold; with --latest-by drop-newest]
     #[arg(long, value_name = "POLICY")]
     pub(crate) overflow: Option<Full>,
     /// Once asked to end by SIGTERM or Ctrl-C: how long what has been received may take to be
@@ -194,7 +193,7 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     } else {
         Ok(0)
     };
-    let written = output.finish();
+    let written = output.finish(&mut notices);
     notices.drain();
     let dropped = source.dropped();
     source.tell_replaced();
@@ -325,7 +324,7 @@ fn drain(source: &Source, output: &mut Output, notices: &mut Notices) -> Result<
             unread += 1;
         } else {
             notices.absences.heard(&message);
-            output.add(&message)?;
+            output.add(&message, notices)?;
         }
         // One more than there were: what is missing before it counts.
         if messages == 0 || bytes == 0 {
@@ -368,7 +367,7 @@ fn receive(
             match received {
                 Received::Message(message) => {
                     notices.absences.heard(&message);
-                    output.add(&message)?;
+                    output.add(&message, notices)?;
                     count += 1;
                 }
                 missing => notices.missing(&missing),
@@ -383,7 +382,7 @@ fn receive(
         if source.queued().0 == 0 {
             notices.absences.idle();
         }
-        output.flush()?;
+        output.flush(notices)?;
         output.note_hold();
     }
     Ok(())
@@ -433,9 +432,9 @@ impl Source {
     fn new(node: &Node, args: &SubArgs) -> Result<Self, RequestError> {
         let attached = args.attach.attach.is_some();
         let own = (!attached).then_some(QUEUE_BYTES);
-        let usual = match attached || args.latest_by.is_some() {
-            true => Full::DropNewest,
-            false => Full::Hold,
+        let usual = match args.latest_by {
+            Some(_) => Full::DropNewest,
+            None => Full::Hold,
         };
         let overflow = args.overflow.unwrap_or(usual);
         let options = GroupOptions::default().overflow(overflow.into());
@@ -620,7 +619,8 @@ impl Output {
         Ok(())
     }
 
-    fn add(&mut self, message: &Message) -> Result<(), Failure> {
+    /// Adds a message; while its place has to be waited for, says what happens to the node.
+    fn add(&mut self, message: &Message, notices: &mut Notices) -> Result<(), Failure> {
         let senders = self.senders.as_mut();
         let name = senders.and_then(|senders| senders.name(message.sender()));
         let record = Record::of(message, name, self.schema.as_ref());
@@ -639,7 +639,7 @@ impl Output {
         }
         self.pending_messages += u64::from(self.print);
         match self.print {
-            true if self.pending.len() >= OUT_BYTES => self.write(),
+            true if self.pending.len() >= OUT_BYTES => self.write(notices),
             true => Ok(()),
             false => {
                 self.pending.clear();
@@ -648,16 +648,16 @@ impl Output {
         }
     }
 
-    fn flush(&mut self) -> Result<(), Failure> {
+    fn flush(&mut self, notices: &mut Notices) -> Result<(), Failure> {
         if let Some(store) = &mut self.store {
             store.flush()?;
         }
-        self.write()
+        self.write(notices)
     }
 
     /// Writes the rest, and hashes.
-    fn finish(&mut self) -> Result<(), Failure> {
-        let flushed = self.flush();
+    fn finish(&mut self, notices: &mut Notices) -> Result<(), Failure> {
+        let flushed = self.flush(notices);
         if let Some(hashes) = self.hashes.take() {
             self.pending.extend_from_slice(hashes.lines().as_bytes());
         }
@@ -669,7 +669,7 @@ impl Output {
             let line = format!("received {count}, {bytes}");
             Note::info("received", &line).messages(self.messages).say();
         }
-        let written = self.write();
+        let written = self.write(notices);
         let finished = self.spool.finish(|| self.is_over());
         flushed.and(written).and(finished)
     }
@@ -693,13 +693,14 @@ impl Output {
         }
     }
 
-    fn write(&mut self) -> Result<(), Failure> {
+    fn write(&mut self, notices: &mut Notices) -> Result<(), Failure> {
         if self.pending.is_empty() {
             return Ok(());
         }
         let mut pending = core::mem::take(&mut self.pending);
         let over = || {
             self.note_hold();
+            notices.drain();
             self.is_over()
         };
         let taken = self.spool.put(&mut pending, self.pending_messages, over);

@@ -25,7 +25,7 @@ qsm_metrics::metrics! {
         doorbells: counter(times),
         /// Events that it was not told because it does not read them.
         events_dropped: counter(events),
-        /// Messages copied into its rings, because it holds its share of the log.
+        /// Messages copied into its rings, because it holds its share of the log, or its ring was full and it holds senders up.
         copied: counter(messages),
     }
 }

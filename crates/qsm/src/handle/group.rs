@@ -192,8 +192,8 @@ impl Group {
     /// [`CloseReason::Panicked`](crate::CloseReason::Panicked).
     ///
     /// Attached, it runs on a thread for this subscription, and may take its time: the queue, which
-    /// the options are for, fills up meanwhile, and nothing else waits. Otherwise there is none, and
-    /// options have no effect.
+    /// the options are for, fills up meanwhile, and nobody waits but with
+    /// [`Overflow::Hold`](crate::Overflow::Hold). Otherwise there is none, and options have no effect.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
