@@ -194,7 +194,7 @@ enum qsm_overflow
   QSM_OVERFLOW_DROP_OLDEST = 1,
   // The subscription ends.
   QSM_OVERFLOW_DISCONNECT = 2,
-  // Nothing is dropped: publishers to the groups wait, as their pace says. Not attached.
+  // Nothing is dropped: publishers to the groups wait, as their pace says.
   QSM_OVERFLOW_HOLD = 3,
 };
 #ifndef __cplusplus
@@ -243,6 +243,16 @@ typedef struct {
   // Entries about receivers that are away and lack something that is kept for them.
   uint64_t away;
 } qsm_flushed;
+
+// How long messages of a publisher may wait for others in their packet. The message that may wait
+// least decides when its packet leaves; a full packet never waits.
+typedef struct {
+  // Longest wait, microseconds; 0 for none.
+  uint64_t delay_us;
+  // Length from which on a packet does not wait, bytes, its header included; 0 for that of a full
+  // one.
+  size_t bytes;
+} qsm_batching;
 
 // Limits of a subscription's queue, and how messages come to it. Zeros are the defaults.
 typedef struct {
@@ -381,6 +391,16 @@ void qsm_node_free(qsm_node *node);
 // Requires:
 // `node` is of this library; `group` is a text; `publisher` may be written to.
 qsm_code qsm_publisher_new(const qsm_node *node, const char *group, qsm_publisher **publisher);
+
+// As `qsm_publisher_new`, with limits to the wait of its messages for others. An attached node
+// refuses them: its engine packs the messages of all processes.
+//
+// Requires:
+// As of `qsm_publisher_new`; `batching` is to be read.
+qsm_code qsm_publisher_batching(const qsm_node *node,
+                                const char *group,
+                                const qsm_batching *batching,
+                                qsm_publisher **publisher);
 
 // Waits until the group has so many receivers beside this node, at most so many milliseconds
 // (negative: for ever).
