@@ -311,7 +311,7 @@ fn messages_wait_for_others_as_long_as_their_publisher_says() {
         assert_eq!(code, 0, "{}", error());
         made
     };
-    let sent_by = |publisher, message: &[u8]| {
+    let sent_by = |publisher: *mut QsmPublisher, message: &[u8]| {
         // SAFETY: the publisher lives.
         let sent = unsafe { qsm_send(publisher, message.as_ptr().cast(), message.len()) };
         assert_eq!(sent, 0, "{}", error());
