@@ -320,7 +320,7 @@ impl RingSink {
     }
 
     /// What would become of a message whose turn has not come.
-    fn later(&mut self, message: &MessageRef<'_>) -> Written {
+    fn later(&self, message: &MessageRef<'_>) -> Written {
         match self.writer.fits_ever(message_words(message.bytes.len())) {
             true => Written::Full,
             false => Written::Never,

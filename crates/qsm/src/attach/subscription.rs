@@ -141,7 +141,8 @@ impl Inbound {
     fn owes_word(&self) -> bool {
         let mut reading = lock(&self.reading);
         let lanes = reading.lanes.iter_mut();
-        lanes.fold(false, |owes, lane| lane.owes_word() || owes)
+        // Of all of them: each says so once.
+        lanes.map(Lane::owes_word).filter(|owes| *owes).count() > 0
     }
 
     /// Takes what is there, and says whether one of the rings has ended.

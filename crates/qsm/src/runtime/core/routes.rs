@@ -308,9 +308,8 @@ impl Routes {
                 {
                     queue.wake();
                     // Its reader may not say that it has made room.
-                    if full && !self.behind.contains(place) {
-                        self.behind.push(*place);
-                    }
+                    let more = full && !self.behind.contains(place);
+                    self.behind.extend(more.then_some(*place));
                 }
                 self.stats.readers_full += u64::from(full && !before);
                 changed |= full != before;
