@@ -12,6 +12,8 @@ const GROWTH: usize = 2;
 /// A receiver or relay that is directly below, as it says itself.
 #[derive(Debug, Clone, Copy)]
 struct Child {
+    /// Number that it has drawn.
+    id: u64,
     address: SocketAddr,
     /// First packet that it is owed; 0 until it has been told.
     first: u64,
@@ -21,7 +23,7 @@ struct Child {
 }
 
 /// The receiver list that the session protocol gathers (S1, 3.2.1): who is directly below, and how
-/// far. Rules R-RELAY-2, R-RELAY-9.
+/// far. Rules R-RELAY-2, R-RELAY-9, R-RELAY-19.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     slots: Vec<Option<Child>>,
@@ -50,11 +52,26 @@ impl Children {
         links.iter().filter_map(|place| self.address(place))
     }
 
-    /// The place of a child, which it gets if it has none; `None` if all are taken.
-    pub(crate) fn admit(&mut self, address: SocketAddr, now: Instant) -> Option<usize> {
-        if let Some(place) = self.find(address) {
-            return Some(place);
-        }
+    /// The place of the child with this number, whatever its address; else of the one at this
+    /// address, which has begun anew.
+    pub(crate) fn find_child(&self, id: u64, address: SocketAddr) -> Option<usize> {
+        let with = |slot: &Option<Child>| slot.as_ref().is_some_and(|it| it.id == id && id > 0);
+        let place = self.slots.iter().position(with);
+        place.or_else(|| self.find(address))
+    }
+
+    /// Takes note of a child's number and address; true if the address is another one than before.
+    pub(crate) fn locate(&mut self, place: usize, id: u64, address: SocketAddr) -> bool {
+        let Some(child) = self.get_mut(place) else {
+            return false;
+        };
+        let moved = child.address != address;
+        (child.id, child.address) = (id, address);
+        moved
+    }
+
+    /// A place for a new child; `None` if all are taken.
+    pub(crate) fn admit(&mut self, id: u64, address: SocketAddr, now: Instant) -> Option<usize> {
         let free = self.slots.iter().position(Option::is_none);
         let place = free.unwrap_or(self.slots.len());
         if place >= Links::MAX {
@@ -67,6 +84,7 @@ impl Children {
             self.slots.push(None);
         }
         self.slots[place] = Some(Child {
+            id,
             address,
             first: 0,
             upto: 0,
@@ -111,6 +129,13 @@ impl Children {
         child.upto = child.upto.max(report.upto);
         child.receivers = report.receivers;
         (before.upto, before.receivers) != (child.upto, child.receivers)
+    }
+
+    /// A child is alive.
+    pub(crate) fn hear(&mut self, place: usize, now: Instant) {
+        if let Some(child) = self.get_mut(place) {
+            child.heard = now;
+        }
     }
 
     /// Tells whether a child has said something of itself.

@@ -15,6 +15,8 @@ pub(crate) enum Due {
     Tick,
     /// The NACK state of this packet.
     Nack(u64),
+    /// A Feedback.
+    Rate,
 }
 
 /// The surroundings of one session during one call of its relay.
@@ -23,6 +25,8 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) id: SessionId,
     pub(crate) parent: SocketAddr,
+    /// Number of this relay as a child.
+    pub(crate) child: u64,
     pub(crate) timing: &'a Timing,
     pub(crate) timers: &'a mut Timers<(SessionId, Due)>,
     pub(crate) outbox: &'a mut Outbox,

@@ -10,6 +10,7 @@
 //! | suppression: of all NACKs for a packet, one goes on | `nack` |
 //! | subcast: a repair goes to those children alone that have asked for it | `session` |
 //! | election of a replier for each packet, out of who has asked and who has not, without messages | `nack` |
+//! | rate of the source by its slowest receiver, as TFMCC (RFC 4654): of each relay's children the slowest is passed up | `rates`, `pace` |
 //!
 //! ```text
 //!            Data, Heartbeat, Joined, Nack (to an elected replier) ──►
@@ -33,7 +34,7 @@
 //!     ("10.0.0.1:4500".parse().unwrap(), "10.0.0.2:4500".parse().unwrap());
 //! let timing = Timing::new(Duration::from_millis(1), Duration::from_millis(1));
 //! let mut source = Source::new(session, timing, 1024);
-//! let mut receiver = Receiver::new(session, timing, at_source, Instant(0));
+//! let mut receiver = Receiver::new(session, 77, timing, at_source, Instant(0));
 //!
 //! // The receiver joins, and is told so.
 //! let mut bytes = Vec::new();
@@ -54,18 +55,25 @@
 //! ```
 //!
 //! Datagrams are not authenticated: a relay believes its parent and who says to be a child of it. Its
-//! rules are R-RELAY-1 to R-RELAY-12 in PROTOCOL.md, section 10.
+//! rules are R-RELAY-1 to R-RELAY-21 in PROTOCOL.md, section 10.
 
 #![forbid(unsafe_code)]
 
 mod children;
 mod context;
+mod equation;
+mod gauge;
+mod limits;
 mod links;
+mod losses;
 mod nack;
 mod outbox;
+mod pace;
 mod packet;
+mod rates;
 mod receiver;
 mod relay;
+mod reporter;
 mod session;
 mod source;
 mod stats;
@@ -74,12 +82,14 @@ mod timing;
 mod track;
 
 pub use links::Links;
+pub use pace::RateBounds;
 pub use packet::{
-    Body, DATA_HEADER_BYTES, Data, HEADER_BYTES, Heartbeat, Joined, Kind, Missing, NACK_MAX, Nack,
-    Packet, RANGES_MAX, Report, SessionId, VERSION, WINDOW_MAX,
+    Body, DATA_HEADER_BYTES, Data, Echo, Feedback, HEADER_BYTES, Heartbeat, Join, Joined, Kind,
+    LEVELS_MAX, Limit, Missing, NACK_MAX, Nack, Packet, RANGES_MAX, Report, SessionId, VERSION,
+    WINDOW_MAX,
 };
 pub use receiver::{Event, Receiver};
-pub use relay::{CHILDREN_MAX, Onward, Relay, SESSIONS_MAX};
+pub use relay::{CHILDREN_MAX, Loop, Onward, Relay, SESSIONS_MAX};
 pub use source::{SendError, Source, To};
 pub use stats::{ReceiverStats, RelayStats, SourceStats};
 pub use timing::Timing;

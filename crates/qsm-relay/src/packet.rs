@@ -4,7 +4,7 @@ use qsm_wire::{DecodeError, SeqRange, mix};
 
 /// First byte of each packet: the version of these formats, told apart from that of nodes' packets
 /// by its highest bit and from QUIC's by the one below, which is not set.
-pub const VERSION: u8 = 0x81;
+pub const VERSION: u8 = 0x82;
 /// Bytes that all packets begin with.
 pub const HEADER_BYTES: usize = 20;
 /// Bytes in front of the payload of a Data or Repair.
@@ -15,6 +15,8 @@ pub const WINDOW_MAX: u64 = 65_536;
 pub const RANGES_MAX: usize = 8;
 /// Most packets that one NACK may ask for.
 pub const NACK_MAX: u64 = 256;
+/// Most relays between a receiver and its source.
+pub const LEVELS_MAX: usize = 16;
 const CHECK_AT: usize = 4;
 const CHECK_END: usize = 8;
 
@@ -46,11 +48,15 @@ pub enum Kind {
     Leave = 7,
     /// Progress of the stream, when the source is silent.
     Heartbeat = 8,
+    /// The rate that the slowest receiver at or below a child can take.
+    Feedback = 9,
+    /// Answer to a Feedback, by which round trips are measured.
+    Echo = 10,
 }
 
 impl Kind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Data,
         Self::Repair,
         Self::Nack,
@@ -59,6 +65,8 @@ impl Kind {
         Self::Joined,
         Self::Leave,
         Self::Heartbeat,
+        Self::Feedback,
+        Self::Echo,
     ];
 
     fn of(byte: u8) -> Result<Self, DecodeError> {
@@ -81,6 +89,8 @@ pub struct Data<'a> {
 /// Word of a child on itself and what is below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
+    /// Number that the child has drawn for itself: its address may change on its way. 0 from a parent.
+    pub child: u64,
     /// First packet that it wants; it has none before that.
     pub first: u64,
     /// It, and everybody below it, has everything from `first` up to here.
@@ -92,10 +102,20 @@ pub struct Report {
 impl Report {
     /// The report of who has nothing to say.
     pub const NONE: Self = Self {
+        child: 0,
         first: 1,
         upto: 0,
         receivers: 0,
     };
+
+    /// The report of a child that has nothing to say but that it lives.
+    #[must_use]
+    pub fn none_of(child: u64) -> Self {
+        Self {
+            child,
+            ..Self::NONE
+        }
+    }
 }
 
 /// Numbers of missing packets, ascending.
@@ -171,6 +191,51 @@ pub struct Nack {
     pub missing: Missing,
 }
 
+/// A Join: who wants to be a child, and by which relays that has come about.
+#[derive(Debug, Clone, Copy)]
+pub struct Join {
+    /// Number of the child, as in a [`Report`].
+    pub child: u64,
+    path: [u64; LEVELS_MAX],
+    levels: usize,
+}
+
+impl Join {
+    /// Of a receiver.
+    #[must_use]
+    pub fn new(child: u64) -> Self {
+        Self {
+            child,
+            path: [0; LEVELS_MAX],
+            levels: 0,
+        }
+    }
+
+    /// Of a relay that joins because this child of it does; `None` if there are too many levels.
+    #[must_use]
+    pub fn by(&self, relay: u64) -> Option<Self> {
+        let mut join = *self;
+        *join.path.get_mut(join.levels)? = self.child;
+        join.levels += 1;
+        join.child = relay;
+        Some(join)
+    }
+
+    /// Who has joined for this Join to be made, the one that began first.
+    #[must_use]
+    pub fn path(&self) -> &[u64] {
+        &self.path[..self.levels]
+    }
+}
+
+impl PartialEq for Join {
+    fn eq(&self, other: &Self) -> bool {
+        (self.child, self.path()) == (other.child, other.path())
+    }
+}
+
+impl Eq for Join {}
+
 /// Answer to a Join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Joined {
@@ -180,6 +245,8 @@ pub struct Joined {
     pub highest: u64,
     /// The child was one before, and has reported.
     pub known: bool,
+    /// The source adapts its rate, and wants Feedback.
+    pub rated: bool,
 }
 
 /// Progress of a stream.
@@ -191,6 +258,52 @@ pub struct Heartbeat {
     pub released: u64,
     /// Nothing follows.
     pub finished: bool,
+}
+
+/// Word of a child on the rate that the slowest receiver at or below it can take (RFC 4654, 2.2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Feedback {
+    /// Number of the child, as in a [`Report`].
+    pub child: u64,
+    /// The child's time, which an [`Echo`] gives back.
+    pub sent: u64,
+    /// Round trip between the child and this parent as it has measured it, microseconds; 0: not yet.
+    pub hop_us: u32,
+    /// The slowest receiver, if one has measured anything.
+    pub limit: Limit,
+}
+
+/// Measure of one receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limit {
+    /// Number of the receiver, as in a [`Report`].
+    pub receiver: u64,
+    /// Rate that it can take, bytes a second; 0: it has not measured anything.
+    pub rate: u64,
+    /// Its round trip to the source, microseconds.
+    pub round_trip_us: u32,
+    /// Its loss events in a thousand million packets; 0: it has lost none, and the rate is twice what
+    /// it receives.
+    pub loss_ppb: u32,
+}
+
+/// Answer of a parent to a [`Feedback`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Echo {
+    /// The child's time, as it was in the Feedback.
+    pub sent: u64,
+    /// Round trip between the parent and the source, microseconds; 0 at the source, and
+    /// [`Echo::UNKNOWN`] where it is not known yet.
+    pub above_us: u32,
+    /// Receiver that limits the source.
+    pub limiting: u64,
+    /// Rate of the source, bytes a second.
+    pub rate: u64,
+}
+
+impl Echo {
+    /// A round trip that is not known.
+    pub const UNKNOWN: u32 = u32::MAX;
 }
 
 /// Content of a packet by its kind.
@@ -205,13 +318,17 @@ pub enum Body<'a> {
     /// [`Kind::Ack`]
     Ack(Report),
     /// [`Kind::Join`]
-    Join,
+    Join(Join),
     /// [`Kind::Joined`]
     Joined(Joined),
-    /// [`Kind::Leave`]
-    Leave,
+    /// [`Kind::Leave`], with the number of the child
+    Leave(u64),
     /// [`Kind::Heartbeat`]
     Heartbeat(Heartbeat),
+    /// [`Kind::Feedback`]
+    Feedback(Feedback),
+    /// [`Kind::Echo`]
+    Echo(Echo),
 }
 
 impl Body<'_> {
@@ -223,10 +340,33 @@ impl Body<'_> {
             Self::Repair(_) => Kind::Repair,
             Self::Nack(_) => Kind::Nack,
             Self::Ack(_) => Kind::Ack,
-            Self::Join => Kind::Join,
+            Self::Join(_) => Kind::Join,
             Self::Joined(_) => Kind::Joined,
-            Self::Leave => Kind::Leave,
+            Self::Leave(_) => Kind::Leave,
             Self::Heartbeat(_) => Kind::Heartbeat,
+            Self::Feedback(_) => Kind::Feedback,
+            Self::Echo(_) => Kind::Echo,
+        }
+    }
+}
+
+impl Body<'_> {
+    /// Number of the child that has sent this as a child, if the packet says it.
+    pub(crate) fn child(&self) -> Option<u64> {
+        match self {
+            Self::Join(join) => Some(join.child),
+            Self::Leave(child) => Some(*child),
+            Self::Feedback(feedback) => Some(feedback.child),
+            body => body.reporter(),
+        }
+    }
+
+    /// Number of the child whose report this is.
+    pub(crate) fn reporter(&self) -> Option<u64> {
+        match self {
+            Self::Ack(report) => Some(report.child),
+            Self::Nack(nack) => Some(nack.report.child),
+            _ => None,
         }
     }
 }
@@ -275,36 +415,63 @@ impl<'a> Packet<'a> {
         out.extend_from_slice(&[VERSION, kind as u8, 0, 0, 0, 0, 0, 0]);
         put(out, self.session.source);
         out.extend_from_slice(&self.session.group.to_le_bytes());
-        match &self.body {
-            Body::Data(data) | Body::Repair(data) => {
+        self.body.encode(out);
+        let check = checksum(kind, out);
+        out[CHECK_AT..CHECK_END].copy_from_slice(&check.to_le_bytes());
+    }
+}
+
+impl Body<'_> {
+    /// Writes what follows the header.
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Data(data) | Self::Repair(data) => {
                 put(out, data.sequence);
                 put(out, data.released);
                 out.extend_from_slice(data.payload);
             }
-            Body::Nack(nack) => {
+            Self::Nack(nack) => {
                 put_report(out, &nack.report);
                 let ranges = nack.missing.ranges();
-                out.push(u8::try_from(ranges.len()).unwrap_or(u8::MAX));
+                put_count(out, ranges.len());
                 for range in ranges {
                     put(out, range.first());
-                    out.extend_from_slice(&range.count().to_le_bytes());
+                    put_short(out, range.count());
                 }
             }
-            Body::Ack(report) => put_report(out, report),
-            Body::Join | Body::Leave => {}
-            Body::Joined(joined) => {
+            Self::Ack(report) => put_report(out, report),
+            Self::Join(join) => {
+                put(out, join.child);
+                put_count(out, join.levels);
+                join.path().iter().for_each(|relay| put(out, *relay));
+            }
+            Self::Leave(child) => put(out, *child),
+            Self::Joined(joined) => {
                 put(out, joined.first);
                 put(out, joined.highest);
-                out.push(u8::from(joined.known));
+                out.push(u8::from(joined.known) | u8::from(joined.rated) << 1);
             }
-            Body::Heartbeat(heartbeat) => {
+            Self::Heartbeat(heartbeat) => {
                 put(out, heartbeat.highest);
                 put(out, heartbeat.released);
                 out.push(u8::from(heartbeat.finished));
             }
+            Self::Feedback(feedback) => {
+                put(out, feedback.child);
+                put(out, feedback.sent);
+                put_short(out, feedback.hop_us);
+                put(out, feedback.limit.receiver);
+                put(out, feedback.limit.rate);
+                put_short(out, feedback.limit.round_trip_us);
+                put_short(out, feedback.limit.loss_ppb);
+            }
+            Self::Echo(echo) => {
+                put(out, echo.sent);
+                put_short(out, echo.above_us);
+                put(out, echo.limiting);
+                put(out, echo.rate);
+            }
         }
-        let check = checksum(kind, out);
-        out[CHECK_AT..CHECK_END].copy_from_slice(&check.to_le_bytes());
     }
 }
 
@@ -312,10 +479,19 @@ fn put(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
+fn put_short(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn put_count(out: &mut Vec<u8>, count: usize) {
+    out.push(u8::try_from(count).unwrap_or(u8::MAX));
+}
+
 fn put_report(out: &mut Vec<u8>, report: &Report) {
+    put(out, report.child);
     put(out, report.first);
     put(out, report.upto);
-    out.extend_from_slice(&report.receivers.to_le_bytes());
+    put_short(out, report.receivers);
 }
 
 /// The checksum of everything but itself and a payload, and of the length: its cost does not depend
@@ -374,10 +550,12 @@ impl<'a> Fields<'a> {
             Kind::Repair => return self.data().map(Body::Repair),
             Kind::Nack => Body::Nack(self.nack()?),
             Kind::Ack => Body::Ack(self.report()?),
-            Kind::Join => Body::Join,
+            Kind::Join => Body::Join(self.join()?),
             Kind::Joined => Body::Joined(self.joined()?),
-            Kind::Leave => Body::Leave,
+            Kind::Leave => Body::Leave(self.u64()?),
             Kind::Heartbeat => Body::Heartbeat(self.heartbeat()?),
+            Kind::Feedback => Body::Feedback(self.feedback()?),
+            Kind::Echo => Body::Echo(self.echo()?),
         };
         if self.0.is_empty() {
             Ok(body)
@@ -402,6 +580,7 @@ impl<'a> Fields<'a> {
 
     fn report(&mut self) -> Result<Report, DecodeError> {
         let report = Report {
+            child: self.u64()?,
             first: self.u64()?,
             upto: self.u64()?,
             receivers: self.u32()?,
@@ -441,10 +620,50 @@ impl<'a> Fields<'a> {
             return Err(DecodeError::BadValue);
         }
         within(first - 1, highest)?;
+        let flags = self.u8()?;
+        if flags > 3 {
+            return Err(DecodeError::BadValue);
+        }
         Ok(Joined {
             first,
             highest,
-            known: self.flag()?,
+            known: flags & 1 != 0,
+            rated: flags & 2 != 0,
+        })
+    }
+
+    fn join(&mut self) -> Result<Join, DecodeError> {
+        let mut join = Join::new(self.u64()?);
+        join.levels = usize::from(self.u8()?);
+        if join.levels > LEVELS_MAX {
+            return Err(DecodeError::BadLength);
+        }
+        for at in 0..join.levels {
+            join.path[at] = self.u64()?;
+        }
+        Ok(join)
+    }
+
+    fn feedback(&mut self) -> Result<Feedback, DecodeError> {
+        Ok(Feedback {
+            child: self.u64()?,
+            sent: self.u64()?,
+            hop_us: self.u32()?,
+            limit: Limit {
+                receiver: self.u64()?,
+                rate: self.u64()?,
+                round_trip_us: self.u32()?,
+                loss_ppb: self.u32()?,
+            },
+        })
+    }
+
+    fn echo(&mut self) -> Result<Echo, DecodeError> {
+        Ok(Echo {
+            sent: self.u64()?,
+            above_us: self.u32()?,
+            limiting: self.u64()?,
+            rate: self.u64()?,
         })
     }
 

@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use qsm_wire::Instant;
 
+use crate::gauge::Gauge;
 use crate::outbox::Outbox;
-use crate::packet::{Body, Data, Joined, Missing, Packet, Report, SessionId, WINDOW_MAX};
+use crate::packet::{
+    Body, Data, Echo, Join, Joined, Missing, Packet, Report, SessionId, WINDOW_MAX,
+};
+use crate::reporter::Reporter;
 use crate::stats::ReceiverStats;
 use crate::timers::{Repetition, Timers};
 use crate::timing::Timing;
@@ -50,13 +54,28 @@ enum Stage {
     Member,
 }
 
+/// Silence of a source after which there is nothing to report on its rate.
+const QUIET: Duration = Duration::from_secs(2);
+/// Round trip before it is measured, microseconds.
+const FIRST_TRIP_US: u32 = 100_000;
+
+/// Measures for a source that adapts its rate, and the reports on them.
+#[derive(Debug)]
+struct Rates {
+    gauge: Gauge,
+    reporter: Reporter,
+}
+
 /// Leaf of a session: receives by a parent, a relay or the source, and repairs for others when it is
 /// elected. Rule R-RELAY-11.
 #[derive(Debug)]
 pub struct Receiver {
     session: SessionId,
+    /// Number of this receiver as a child.
+    child: u64,
     timing: Timing,
     parent: SocketAddr,
+    rates: Option<Box<Rates>>,
     stage: Stage,
     track: TrackList,
     first: u64,
@@ -83,15 +102,24 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that asks this parent to join.
+    /// A receiver that asks this parent to join. Its number is to be drawn at random, and not 0: its
+    /// parent knows it by that, whatever its address is.
     #[must_use]
-    pub fn new(session: SessionId, timing: Timing, parent: SocketAddr, now: Instant) -> Self {
+    pub fn new(
+        session: SessionId,
+        child: u64,
+        timing: Timing,
+        parent: SocketAddr,
+        now: Instant,
+    ) -> Self {
         let mut outbox = Outbox::default();
-        outbox.push(parent, session, Body::Join);
+        outbox.push(parent, session, Body::Join(Join::new(child)));
         Self {
             session,
+            child,
             timing,
             parent,
+            rates: None,
             stage: Stage::Joining(Repetition::new(now, timing.join_retry)),
             track: TrackList::behind(0),
             first: 0,
@@ -105,7 +133,7 @@ impl Receiver {
             timers: Timers::default(),
             asked_upto: 0,
             ack: Repetition::new(now, timing.ack_min),
-            reported: Report::NONE,
+            reported: Report::none_of(child),
             outbox,
             repairs: VecDeque::new(),
             events: VecDeque::new(),
@@ -127,6 +155,7 @@ impl Receiver {
             (Body::Joined(joined), Stage::Joining(_)) => self.joined(now, joined),
             (Body::Joined(_), Stage::Member) | (_, Stage::Joining(_)) => {}
             (Body::Data(data), Stage::Member) => {
+                self.measure(now, data.sequence, bytes.len());
                 self.data(now, data);
             }
             (Body::Repair(data), Stage::Member) => {
@@ -144,7 +173,10 @@ impl Receiver {
                 self.deliver();
             }
             (Body::Nack(nack), Stage::Member) => self.elected(now, &nack.missing),
-            (Body::Ack(_) | Body::Join | Body::Leave, Stage::Member) => self.stats.refused += 1,
+            (Body::Echo(echo), Stage::Member) => self.echo(now, echo),
+            (Body::Ack(_) | Body::Join(_) | Body::Leave(_) | Body::Feedback(_), Stage::Member) => {
+                self.stats.refused += 1;
+            }
         }
     }
 
@@ -153,7 +185,8 @@ impl Receiver {
         if let Stage::Joining(join) = &mut self.stage {
             if now >= join.at {
                 join.double(now, self.timing.ack_max);
-                self.outbox.push(self.parent, self.session, Body::Join);
+                let join = Body::Join(Join::new(self.child));
+                self.outbox.push(self.parent, self.session, join);
             }
             return;
         }
@@ -168,6 +201,7 @@ impl Receiver {
         if now >= self.ack.at {
             self.acknowledge(now);
         }
+        self.report_rate(now);
     }
 
     /// When [`Receiver::handle_timeout`] is to be called next.
@@ -176,8 +210,10 @@ impl Receiver {
         if let Stage::Joining(join) = &self.stage {
             return Some(join.at);
         }
-        let request = self.timers.next();
-        Some(request.map_or(self.ack.at, |request| request.min(self.ack.at)))
+        let request = self.timers.next().unwrap_or(Instant::NEVER);
+        let rates = self.rates.as_ref().map(|rates| rates.reporter.due());
+        let rates = rates.unwrap_or(Instant::NEVER);
+        Some(request.min(rates).min(self.ack.at))
     }
 
     /// Writes the next packet into `out`, and says who gets it.
@@ -219,7 +255,21 @@ impl Receiver {
 
     /// Tells the parent that nothing is wanted any more.
     pub fn leave(&mut self) {
-        self.outbox.push(self.parent, self.session, Body::Leave);
+        let leave = Body::Leave(self.child);
+        self.outbox.push(self.parent, self.session, leave);
+    }
+
+    /// Tells whether the parent has answered the Join.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        matches!(self.stage, Stage::Member)
+    }
+
+    /// Round trip to the source, once it is measured: where the source adapts its rate.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        let us = self.rates.as_ref()?.reporter.round_trip_us()?;
+        Some(Duration::from_micros(u64::from(us)))
     }
 
     /// Packets that it keeps to repair with: those that are not released, as far as it knows.
@@ -247,8 +297,63 @@ impl Receiver {
             first: joined.first,
         });
         self.track.extend(joined.highest);
+        if joined.rated {
+            self.rates = Some(Box::new(Rates {
+                gauge: Gauge::new(self.child, now),
+                reporter: Reporter::new(self.child, now),
+            }));
+        }
         self.ask_for_lost(now);
         self.acknowledge(now);
+    }
+
+    /// Measures a packet that came for the first time, not a repair.
+    fn measure(&mut self, now: Instant, sequence: u64, bytes: usize) {
+        let Some(rates) = &mut self.rates else {
+            return;
+        };
+        let Rates { gauge, reporter } = &mut **rates;
+        reporter.wake();
+        let trip = reporter.round_trip_us();
+        let news = gauge.arrived(now, sequence, bytes, trip.unwrap_or(FIRST_TRIP_US));
+        self.stats.loss_events += u64::from(news);
+        if let (true, Some(trip)) = (news, trip) {
+            reporter.news(now, &gauge.limit(trip));
+        }
+    }
+
+    /// The answer to a Feedback: a round trip.
+    fn echo(&mut self, now: Instant, echo: &Echo) {
+        if let Some(rates) = &mut self.rates {
+            rates.reporter.echo(now, echo);
+            if let Some(hop) = rates.reporter.hop_us() {
+                let hop = Duration::from_micros(u64::from(hop));
+                self.timing.follow(hop, hop);
+            }
+        }
+    }
+
+    /// Tells the parent the rate that it can take, when that is due. Rule R-RELAY-16.
+    fn report_rate(&mut self, now: Instant) {
+        let Some(rates) = &mut self.rates else {
+            return;
+        };
+        let Rates { gauge, reporter } = &mut **rates;
+        if now < reporter.due() {
+            return;
+        }
+        if gauge.silence(now) > QUIET {
+            reporter.sleep();
+        }
+        if now < reporter.due() {
+            return;
+        }
+        let trip = reporter.round_trip_us();
+        let limit = trip.map(|trip| gauge.limit(trip)).unwrap_or_default();
+        let feedback = reporter.report(now, limit);
+        self.stats.feedback_sent += 1;
+        let feedback = Body::Feedback(feedback);
+        self.outbox.push(self.parent, self.session, feedback);
     }
 
     /// Takes a packet, first or again; false if it was here, or is not wanted.
@@ -362,6 +467,7 @@ impl Receiver {
 
     fn report(&self) -> Report {
         Report {
+            child: self.child,
             first: self.first,
             upto: self.taken,
             receivers: 1,

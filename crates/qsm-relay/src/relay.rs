@@ -7,7 +7,7 @@ use crate::context::{Context, Due};
 use crate::links::Links;
 use crate::nack::Waiting;
 use crate::outbox::Outbox;
-use crate::packet::{Body, Packet, SessionId};
+use crate::packet::{Body, Join, Packet, SessionId};
 use crate::session::Session;
 use crate::stats::RelayStats;
 use crate::timers::Timers;
@@ -37,12 +37,24 @@ impl Onward {
     }
 }
 
+/// A loop of declared parents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loop {
+    /// Child by which a relay's own Join has come back to it.
+    pub child: SocketAddr,
+    /// Relays in the loop, this one with them.
+    pub relays: usize,
+}
+
 /// The active services of a relay (S1, 3.2) for any number of sessions, whose sources it reaches by
 /// one parent: a source, or a relay nearer to it. It keeps no packets.
 #[derive(Debug)]
 pub struct Relay {
     parent: SocketAddr,
+    /// Number of this relay as a child.
+    child: u64,
     timing: Timing,
+    looped: Option<Loop>,
     /// Boxed, since a node of the map has room for eleven.
     sessions: BTreeMap<SessionId, Box<Session>>,
     timers: Timers<(SessionId, Due)>,
@@ -51,12 +63,15 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay that knows nothing yet: what it has to know it learns from its children.
+    /// A relay that knows nothing yet: what it has to know it learns from its children. Its number
+    /// is to be drawn at random, and not 0: its parent knows it by that.
     #[must_use]
-    pub fn new(parent: SocketAddr, timing: Timing) -> Self {
+    pub fn new(parent: SocketAddr, child: u64, timing: Timing) -> Self {
         Self {
             parent,
+            child,
             timing,
+            looped: None,
             sessions: BTreeMap::new(),
             timers: Timers::default(),
             outbox: Outbox::default(),
@@ -74,6 +89,14 @@ impl Relay {
                 group: 0,
             });
         };
+        if let Some(relays) = self.own_join(from, &packet) {
+            self.stats.loops += 1;
+            self.looped = Some(Loop {
+                child: from,
+                relays,
+            });
+            return nobody(packet.session);
+        }
         let waiting = if from == self.parent {
             self.hear_parent(now, &packet)
         } else {
@@ -95,6 +118,10 @@ impl Relay {
             let lives = match due {
                 Due::Nack(sequence) => {
                     session.nack_due(&mut cx, sequence);
+                    true
+                }
+                Due::Rate => {
+                    session.rate_due(&mut cx);
                     true
                 }
                 Due::Tick => session.tick(&mut cx),
@@ -125,6 +152,31 @@ impl Relay {
         let children = session.map(|session| session.children().addresses(onward.children));
         let parent = onward.parent.then_some(self.parent);
         children.into_iter().flatten().chain(parent)
+    }
+
+    /// The loop of parents that a Join has shown last, if there is one. Nothing comes by it. Rule
+    /// R-RELAY-20.
+    #[must_use]
+    pub fn looped(&self) -> Option<Loop> {
+        self.looped
+    }
+
+    /// Its sessions.
+    pub fn session_ids(&self) -> impl Iterator<Item = SessionId> {
+        self.sessions.keys().copied()
+    }
+
+    /// Tells whether the parent has answered the Join for a session.
+    #[must_use]
+    pub fn is_joined(&self, session: SessionId) -> bool {
+        let session = self.sessions.get(&session);
+        session.is_some_and(|session| session.is_joined())
+    }
+
+    /// Intervals that it goes by now: round trips are measured where a source adapts its rate.
+    #[must_use]
+    pub fn timing(&self) -> Timing {
+        self.timing
     }
 
     /// Number of receivers at and below a session's children (S1, 3.2.1).
@@ -188,7 +240,16 @@ impl Relay {
             Body::Heartbeat(heartbeat) => return session.heartbeat(&mut cx, heartbeat),
             Body::Nack(nack) => session.asked(&mut cx, nack),
             Body::Joined(joined) => session.joined(&mut cx, joined),
-            Body::Ack(_) | Body::Join | Body::Leave => cx.stats.refused += 1,
+            Body::Echo(echo) => {
+                session.echo(&mut cx, echo);
+                let trips = session.rates().and_then(|rates| rates.round_trips());
+                if let Some([children, parent]) = trips {
+                    self.timing.follow(children, parent);
+                }
+            }
+            Body::Ack(_) | Body::Join(_) | Body::Leave(_) | Body::Feedback(_) => {
+                cx.stats.refused += 1;
+            }
         }
         Waiting::default()
     }
@@ -196,18 +257,24 @@ impl Relay {
     /// State is soft: who sends what a child sends is one, so that a relay that has begun anew
     /// learns its children from their ACKs and NACKs. Rule R-RELAY-3.
     fn hear_child(&mut self, now: Instant, from: SocketAddr, packet: &Packet<'_>) -> Waiting {
-        let asks = matches!(packet.body, Body::Join | Body::Ack(_) | Body::Nack(_));
-        if asks && !self.sessions.contains_key(&packet.session) {
+        let asks = match &packet.body {
+            Body::Join(join) => Some(*join),
+            body => body.reporter().map(Join::new),
+        };
+        if asks.is_some() && !self.sessions.contains_key(&packet.session) {
             self.begin(now, packet.session);
         }
         let Some((session, mut cx)) = self.session(now, packet.session) else {
             self.stats.refused += 1;
             return Waiting::default();
         };
-        let known = session.children().find(from);
-        let place = match known {
-            None if asks => session.admit(&mut cx, from),
-            known => known,
+        let known = match packet.body.child() {
+            Some(child) => session.locate(&mut cx, child, from),
+            None => session.children().find(from),
+        };
+        let place = match asks {
+            Some(join) if known.is_none() => session.admit(&mut cx, &join, from),
+            _ => known,
         };
         let Some(place) = place else {
             cx.stats.refused += 1;
@@ -220,11 +287,28 @@ impl Relay {
                 session.nack(&mut cx, place, &nack.missing);
             }
             Body::Ack(report) => session.report(&mut cx, place, report),
-            Body::Join => session.join(&mut cx, place),
-            Body::Leave => session.leave(&mut cx, place),
-            Body::Data(_) | Body::Heartbeat(_) | Body::Joined(_) => cx.stats.refused += 1,
+            Body::Join(_) => session.join(&mut cx, place),
+            Body::Leave(_) => session.leave(&mut cx, place),
+            Body::Feedback(feedback) => session.feedback(&mut cx, place, feedback),
+            Body::Data(_) | Body::Heartbeat(_) | Body::Joined(_) | Body::Echo(_) => {
+                cx.stats.refused += 1;
+            }
         }
         Waiting::default()
+    }
+
+    /// The relays of a loop of parents, if this packet is a Join that shows one: one that this relay
+    /// has brought about, or one by which its parent wants to be its child.
+    fn own_join(&self, from: SocketAddr, packet: &Packet<'_>) -> Option<usize> {
+        let Body::Join(join) = &packet.body else {
+            return None;
+        };
+        let mine = join.path().iter().rposition(|relay| *relay == self.child);
+        match mine {
+            _ if join.child == self.child => Some(1),
+            Some(at) => Some(join.path().len() - at + 1),
+            None => (from == self.parent).then_some(2),
+        }
     }
 
     fn begin(&mut self, now: Instant, id: SessionId) {
@@ -243,6 +327,7 @@ impl Relay {
             now,
             id,
             parent: self.parent,
+            child: self.child,
             timing: &self.timing,
             timers: &mut self.timers,
             outbox: &mut self.outbox,

@@ -7,7 +7,8 @@ use qsm_wire::Instant;
 use crate::children::Children;
 use crate::context::{Context, Due};
 use crate::nack::{Asked, Nacks, Waiting};
-use crate::packet::{Body, Data, Heartbeat, Joined, Missing, Nack, Report};
+use crate::packet::{Body, Data, Echo, Feedback, Heartbeat, Join, Joined, Missing, Nack, Report};
+use crate::rates::Rates;
 use crate::timers::Repetition;
 use crate::timing::Timing;
 use crate::track::{Arrival, TrackList};
@@ -22,6 +23,9 @@ pub(crate) struct Session {
     asked_upto: u64,
     /// The Join that is repeated until it is answered.
     joining: Option<Repetition>,
+    join: Option<Box<Join>>,
+    /// There if the source adapts its rate.
+    rates: Option<Box<Rates>>,
     ack: Repetition,
     reported: Report,
     /// Until then children may be alive that this relay does not know of yet.
@@ -39,12 +43,19 @@ impl Session {
             nacks: Nacks::default(),
             asked_upto: 0,
             joining: Some(Repetition::new(now, timing.join_retry)),
+            join: None,
+            rates: None,
             ack: Repetition::new(now, timing.ack_min),
             reported: Report::NONE,
             quiet_until: now,
             heard: now,
             tick: Instant::NEVER,
         }
+    }
+
+    /// Tells whether the parent has answered.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.joining.is_none()
     }
 
     pub(crate) fn children(&self) -> &Children {
@@ -62,7 +73,8 @@ impl Session {
 
     pub(crate) fn allocated_bytes(&self) -> usize {
         let track = self.track.as_ref().map_or(0, TrackList::allocated_bytes);
-        self.children.allocated_bytes() + track
+        let rates = self.rates.as_ref().map_or(0, |it| it.allocated_bytes());
+        self.children.allocated_bytes() + track + rates
     }
 
     /// The data service: notes the packet, asks for what is missing before it, and passes it on.
@@ -183,24 +195,79 @@ impl Session {
         self.welcome(cx, place);
     }
 
+    /// The place of a child that says its number, whatever its address is now. Rule R-RELAY-19.
+    pub(crate) fn locate(
+        &mut self,
+        cx: &mut Context<'_>,
+        child: u64,
+        from: SocketAddr,
+    ) -> Option<usize> {
+        let place = self.children.find_child(child, from)?;
+        let moved = self.children.locate(place, child, from);
+        cx.stats.children_moved += u64::from(moved);
+        Some(place)
+    }
+
     /// The place of who has sent something that children send, as a child from now on. The first
     /// one makes this relay join, too.
-    pub(crate) fn admit(&mut self, cx: &mut Context<'_>, from: SocketAddr) -> Option<usize> {
+    pub(crate) fn admit(
+        &mut self,
+        cx: &mut Context<'_>,
+        join: &Join,
+        from: SocketAddr,
+    ) -> Option<usize> {
         let before = self.children.members();
-        let Some(place) = self.children.admit(from, cx.now) else {
+        let Some(place) = self.children.admit(join.child, from, cx.now) else {
             cx.stats.limited += 1;
             return None;
         };
         self.heard = cx.now;
-        if !before.contains(place) {
-            cx.stats.children_joined += 1;
-            if before.is_empty() && self.joining.is_some() {
-                self.joining = Some(Repetition::new(cx.now, cx.timing.join_retry));
-                cx.outbox.push(cx.parent, cx.id, Body::Join);
-            }
-            self.schedule(cx);
+        cx.stats.children_joined += 1;
+        if before.is_empty() && self.joining.is_some() {
+            self.joining = Some(Repetition::new(cx.now, cx.timing.join_retry));
+            self.join = join.by(cx.child).map(Box::new);
+            self.ask_to_join(cx);
         }
+        self.schedule(cx);
         Some(place)
+    }
+
+    /// Sends the Join that tells by whom it came about, so that a loop of parents shows. Rule
+    /// R-RELAY-20.
+    fn ask_to_join(&self, cx: &mut Context<'_>) {
+        match &self.join {
+            Some(join) => cx.outbox.push(cx.parent, cx.id, Body::Join(**join)),
+            None => cx.stats.limited += 1,
+        }
+    }
+
+    /// A child's word on rates, which a parent answers. Rule R-RELAY-15.
+    pub(crate) fn feedback(&mut self, cx: &mut Context<'_>, place: usize, feedback: &Feedback) {
+        let Some(address) = self.children.address(place) else {
+            return;
+        };
+        self.children.hear(place, cx.now);
+        let rates = self.rates.get_or_insert_with(|| Box::new(Rates::new(cx)));
+        let echo = rates.feedback(cx, place, feedback);
+        cx.outbox.push(address, cx.id, Body::Echo(echo));
+    }
+
+    /// The parent's answer to this relay's Feedback.
+    pub(crate) fn echo(&mut self, cx: &mut Context<'_>, echo: &Echo) {
+        if let Some(rates) = &mut self.rates {
+            rates.echo(cx, echo);
+        }
+    }
+
+    /// A Feedback may be due.
+    pub(crate) fn rate_due(&mut self, cx: &mut Context<'_>) {
+        if let Some(rates) = &mut self.rates {
+            rates.due(cx);
+        }
+    }
+
+    pub(crate) fn rates(&self) -> Option<&Rates> {
+        self.rates.as_deref()
     }
 
     /// Takes a child's report: the ACK of a packet of its own, or of a NACK. Rule R-RELAY-9.
@@ -215,14 +282,26 @@ impl Session {
 
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>, place: usize) {
         self.children.remove(place);
-        self.nacks.forget_child(&self.children, place);
+        self.forget(place);
         self.leave_if_alone(cx);
+    }
+
+    /// Forgets what was kept of a child that is gone.
+    fn forget(&mut self, place: usize) {
+        self.nacks.forget_child(&self.children, place);
+        if let Some(rates) = &mut self.rates {
+            rates.forget(place);
+        }
     }
 
     /// The parent's answer. What is owed to this relay is owed to those who have waited for it.
     pub(crate) fn joined(&mut self, cx: &mut Context<'_>, joined: &Joined) {
         if self.joining.take().is_none() {
             return;
+        }
+        self.join = None;
+        if joined.rated && self.rates.is_none() {
+            self.rates = Some(Box::new(Rates::new(cx)));
         }
         if self.track.is_none() {
             self.track = Some(TrackList::behind(joined.highest));
@@ -250,13 +329,13 @@ impl Session {
         let silent = self.children.expire(cx.now, cx.timing.child_lifetime);
         for place in silent.iter() {
             cx.stats.children_lost += 1;
-            self.nacks.forget_child(&self.children, place);
+            self.forget(place);
         }
         if !silent.is_empty() {
             self.leave_if_alone(cx);
         }
         if self.children.is_empty() && cx.now >= self.heard.after(cx.timing.session_lifetime) {
-            self.nacks.clear(cx);
+            self.clear(cx);
             return false;
         }
         if let Some(join) = &mut self.joining
@@ -264,7 +343,7 @@ impl Session {
             && !self.children.is_empty()
         {
             join.double(cx.now, cx.timing.ack_max);
-            cx.outbox.push(cx.parent, cx.id, Body::Join);
+            self.ask_to_join(cx);
         }
         if self.acknowledges() && cx.now >= self.ack.at {
             self.acknowledge(cx);
@@ -278,7 +357,7 @@ impl Session {
     }
 
     fn acknowledge(&mut self, cx: &mut Context<'_>) {
-        let report = self.own_report(cx.now);
+        let report = self.own_report(cx);
         if report == self.reported {
             self.ack.double(cx.now, cx.timing.ack_max);
         } else {
@@ -290,16 +369,17 @@ impl Session {
 
     /// Report of what everybody below has. A relay that has begun anew says nothing as long as
     /// children may live that have not told it of themselves. Rules R-RELAY-3, R-RELAY-9.
-    fn own_report(&self, now: Instant) -> Report {
-        let quiet = now < self.quiet_until || !self.children.untold().is_empty();
+    fn own_report(&self, cx: &Context<'_>) -> Report {
+        let quiet = cx.now < self.quiet_until || !self.children.untold().is_empty();
         let known = self.children.first_min().zip(self.children.upto_min());
         match known {
             Some((first, upto)) if self.joining.is_none() && !quiet => Report {
+                child: cx.child,
                 first,
                 upto: upto.max(first.saturating_sub(1)),
                 receivers: self.children.receivers(),
             },
-            _ => Report::NONE,
+            _ => Report::none_of(cx.child),
         }
     }
 
@@ -343,7 +423,7 @@ impl Session {
         for ask in &asks {
             match ask.whom {
                 Asked::Parent => {
-                    let report = *report.get_or_insert_with(|| self.own_report(cx.now));
+                    let report = *report.get_or_insert_with(|| self.own_report(cx));
                     cx.outbox.ask(cx.parent, cx.id, report, ask.sequence);
                 }
                 Asked::Child(place) => {
@@ -369,6 +449,7 @@ impl Session {
                 first,
                 highest: highest.max(first - 1),
                 known: self.children.is_known(place),
+                rated: self.rates.is_some(),
             };
             cx.outbox.push(address, cx.id, Body::Joined(joined));
         }
@@ -377,10 +458,17 @@ impl Session {
     /// Without children there is nothing to receive for.
     fn leave_if_alone(&mut self, cx: &mut Context<'_>) {
         if self.children.is_empty() && self.joining.is_none() {
-            cx.outbox.push(cx.parent, cx.id, Body::Leave);
+            cx.outbox.push(cx.parent, cx.id, Body::Leave(cx.child));
             self.joining = Some(Repetition::new(cx.now, cx.timing.join_retry));
             self.track = None;
-            self.nacks.clear(cx);
+            self.clear(cx);
+        }
+    }
+
+    fn clear(&mut self, cx: &mut Context<'_>) {
+        self.nacks.clear(cx);
+        if let Some(rates) = self.rates.take() {
+            rates.end(cx);
         }
     }
 

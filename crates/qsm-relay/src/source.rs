@@ -6,19 +6,22 @@ use std::sync::Arc;
 use qsm_wire::Instant;
 
 use crate::children::Children;
+use crate::limits::Limits;
 use crate::links::Links;
 use crate::outbox::Outbox;
+use crate::pace::{Pace, RateBounds};
 use crate::packet::{
-    Body, Data, Heartbeat, Joined, Missing, Packet, Report, SessionId, WINDOW_MAX,
+    Body, Data, Feedback, Heartbeat, Joined, Missing, Packet, Report, SessionId, WINDOW_MAX,
 };
+use crate::reporter::Tempo;
 use crate::stats::SourceStats;
 use crate::timers::Repetition;
 use crate::timing::Timing;
 
 /// Packets that are remembered as repaired just now.
 const HELD_MAX: usize = 4096;
-/// Most packets that wait to be sent while repairs still find room.
-const OUTGOING_MAX: usize = 2 * WINDOW_MAX as usize;
+/// Most repairs that wait to be sent.
+const REPAIRS_MAX: usize = WINDOW_MAX as usize;
 /// Longest payload, bytes.
 const PAYLOAD_MAX: usize = 65_000;
 
@@ -67,16 +70,23 @@ pub enum To {
     Children(Links),
 }
 
-/// A packet that waits to be sent.
+/// A repair that waits to be sent.
 #[derive(Debug, Clone, Copy)]
-enum Outgoing {
-    Data { sequence: u64 },
-    Repair { sequence: u64, place: usize },
-    Heartbeat,
+struct Repair {
+    sequence: u64,
+    place: usize,
+}
+
+/// Rate of a source that adapts it.
+#[derive(Debug)]
+struct Control {
+    pace: Pace,
+    limits: Limits,
 }
 
 /// The root of a session: numbers packets, keeps them until everybody has them, and sends again what
-/// its children ask for. Rule R-RELAY-12.
+/// its children ask for. Rule R-RELAY-12. Data and repairs go as fast as its slowest receiver can
+/// take them, if it is told to: [`Source::adapt_rate`].
 #[derive(Debug)]
 pub struct Source {
     session: SessionId,
@@ -84,6 +94,8 @@ pub struct Source {
     window: u64,
     children: Children,
     highest: u64,
+    /// Packets up to here have been sent; those behind wait for their time.
+    sent: u64,
     released: u64,
     /// Packets behind `released`, in order.
     kept: VecDeque<Arc<[u8]>>,
@@ -94,7 +106,12 @@ pub struct Source {
     look: Instant,
     finished: bool,
     outbox: Outbox,
-    outgoing: VecDeque<Outgoing>,
+    repairs: VecDeque<Repair>,
+    /// A heartbeat is to be sent.
+    beat: bool,
+    control: Option<Box<Control>>,
+    /// The latest time that it was told.
+    now: Instant,
     stats: SourceStats,
 }
 
@@ -108,6 +125,7 @@ impl Source {
             window: window.clamp(1, WINDOW_MAX),
             children: Children::default(),
             highest: 0,
+            sent: 0,
             released: 0,
             kept: VecDeque::new(),
             held: BTreeMap::new(),
@@ -115,8 +133,29 @@ impl Source {
             look: Instant::NEVER,
             finished: false,
             outbox: Outbox::default(),
-            outgoing: VecDeque::new(),
+            repairs: VecDeque::new(),
+            beat: false,
+            control: None,
+            now: Instant(0),
             stats: SourceStats::default(),
+        }
+    }
+
+    /// Adapts the rate to the slowest receiver from now on, within these bounds. Before the first call
+    /// of another function. Rule R-RELAY-17.
+    pub fn adapt_rate(&mut self, bounds: RateBounds) {
+        self.control = Some(Box::new(Control {
+            pace: Pace::new(bounds),
+            limits: Limits::default(),
+        }));
+    }
+
+    /// Numbers packets from behind this number on, where an earlier source of the session may have got
+    /// as far: its receivers then go on with this one. Before the first packet. Rule R-RELAY-21.
+    pub fn number_behind(&mut self, sequence: u64) {
+        if self.highest == 0 {
+            let sequence = sequence.min(u64::MAX / 2);
+            (self.highest, self.sent, self.released) = (sequence, sequence, sequence);
         }
     }
 
@@ -139,56 +178,58 @@ impl Source {
         }
         self.highest += 1;
         self.kept.push_back(payload.into());
-        let sequence = self.highest;
-        self.outgoing.push_back(Outgoing::Data { sequence });
-        self.heartbeat = Some(Repetition::new(now, self.timing.heartbeat_min));
-        Ok(sequence)
+        self.now = self.now.max(now);
+        self.expect_silence(now);
+        Ok(self.highest)
     }
 
     /// Ends the stream; heartbeats tell it to all.
     pub fn finish(&mut self, now: Instant) {
         self.finished = true;
-        self.outgoing.push_back(Outgoing::Heartbeat);
-        self.heartbeat = Some(Repetition::new(now, self.timing.heartbeat_min));
+        self.beat = true;
+        self.expect_silence(now);
     }
 
     /// Takes a datagram.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        self.now = self.now.max(now);
         let Ok(packet) = Packet::decode(bytes) else {
             self.stats.malformed += 1;
             return;
         };
-        let asks = matches!(packet.body, Body::Join | Body::Ack(_) | Body::Nack(_));
-        let known = self.children.find(from);
-        if packet.session != self.session || (!asks && known.is_none()) {
+        if packet.session != self.session {
             self.stats.refused += 1;
             return;
         }
-        let Some(place) = self.children.admit(from, now) else {
-            self.stats.limited += 1;
+        let Some(place) = self.child(now, from, &packet.body) else {
             return;
         };
         self.look = self.look.min(now.after(self.timing.child_lifetime));
         match &packet.body {
-            Body::Join => self.join(place, from),
-            Body::Leave => self.remove(place),
+            Body::Join(_) => self.join(place, from),
+            Body::Leave(_) => self.remove(place),
             Body::Ack(report) => self.report(now, place, report),
             Body::Nack(nack) => {
                 self.report(now, place, &nack.report);
                 self.nack(now, place, &nack.missing);
             }
+            Body::Feedback(feedback) => self.feedback(now, place, feedback),
             // The source has asked nobody to repair.
-            Body::Repair(_) | Body::Data(_) | Body::Heartbeat(_) | Body::Joined(_) => {
-                self.stats.refused += 1;
-            }
+            Body::Repair(_) | Body::Data(_) => self.stats.refused += 1,
+            Body::Heartbeat(_) | Body::Joined(_) | Body::Echo(_) => self.stats.refused += 1,
         }
     }
 
     /// Carries out the timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        if let Some(control) = &mut self.control {
+            control.pace.look(now);
+        }
         if now >= self.look {
             let silent = self.children.expire(now, self.timing.child_lifetime);
             self.stats.children_lost += silent.len() as u64;
+            silent.iter().for_each(|place| self.forget_limit(place));
             if !silent.is_empty() {
                 // Their places may become other children's.
                 self.held.clear();
@@ -204,7 +245,7 @@ impl Source {
             && now >= heartbeat.at
         {
             heartbeat.double(now, self.timing.ack_max);
-            self.outgoing.push_back(Outgoing::Heartbeat);
+            self.beat = true;
             if self.released == self.highest && (!self.finished || self.children.is_empty()) {
                 self.heartbeat = None;
             }
@@ -215,7 +256,13 @@ impl Source {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         let heartbeat = self.heartbeat.map_or(Instant::NEVER, |it| it.at);
-        let next = self.look.min(heartbeat);
+        let mut next = self.look.min(heartbeat);
+        if let Some(control) = &self.control {
+            next = next.min(control.pace.silence_due());
+            if self.sent < self.highest || !self.repairs.is_empty() {
+                next = next.min(control.pace.next());
+            }
+        }
         (next < Instant::NEVER).then_some(next)
     }
 
@@ -225,18 +272,19 @@ impl Source {
             letter.packet.encode(out);
             return Some(To::Address(letter.to));
         }
-        while let Some(outgoing) = self.outgoing.pop_front() {
-            let Some(children) = self.write(outgoing, out) else {
-                continue;
-            };
-            match outgoing {
-                Outgoing::Data { .. } => self.stats.sent += 1,
-                Outgoing::Repair { .. } => self.stats.repairs_sent += 1,
-                Outgoing::Heartbeat => {}
-            }
-            return Some(To::Children(children));
+        if core::mem::take(&mut self.beat) {
+            self.write_heartbeat(out);
+            return Some(To::Children(self.children.members()));
         }
-        None
+        let pace = self.control.as_ref().map(|control| &control.pace);
+        if pace.is_some_and(|pace| pace.next() > self.now) {
+            return None;
+        }
+        let to = self.next_repair(out).or_else(|| self.next_data(out))?;
+        if let Some(control) = &mut self.control {
+            control.pace.sent(self.now, out.len());
+        }
+        Some(To::Children(to))
     }
 
     /// The addresses of children.
@@ -256,31 +304,92 @@ impl Source {
         self.released
     }
 
+    /// Packets that have been taken and not yet sent.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.highest - self.sent
+    }
+
     /// Account since it was made.
     #[must_use]
     pub fn stats(&self) -> SourceStats {
-        SourceStats {
-            limited: self.stats.limited + self.outbox.overflowed(),
-            ..self.stats
+        let mut stats = self.stats;
+        stats.limited += self.outbox.overflowed();
+        if let Some(control) = &self.control {
+            let limit = control.pace.limit();
+            stats.rate = control.pace.tempo().rate;
+            stats.round_trip_us = u64::from(limit.round_trip_us);
+            stats.loss_ppm = u64::from(limit.loss_ppb / 1000);
         }
+        stats
+    }
+
+    /// The place of the child that has sent this; `None` if there is none for it.
+    fn child(&mut self, now: Instant, from: SocketAddr, body: &Body<'_>) -> Option<usize> {
+        let known = match body.child() {
+            Some(child) => self.children.find_child(child, from),
+            None => self.children.find(from),
+        };
+        let asks = matches!(body, Body::Join(_) | Body::Ack(_) | Body::Nack(_));
+        match (known, body.child()) {
+            (Some(place), Some(child)) => {
+                let moved = self.children.locate(place, child, from);
+                self.stats.children_moved += u64::from(moved);
+            }
+            (None, Some(child)) if asks => {
+                let place = self.children.admit(child, from, now);
+                self.stats.limited += u64::from(place.is_none());
+                return place;
+            }
+            _ => self.stats.refused += u64::from(known.is_none()),
+        }
+        known
+    }
+
+    /// A child's word on rates, which is answered. Rules R-RELAY-15, R-RELAY-17.
+    fn feedback(&mut self, now: Instant, place: usize, feedback: &Feedback) {
+        self.stats.feedback_received += 1;
+        self.children.hear(place, now);
+        let mut tempo = Tempo::default();
+        if let Some(control) = &mut self.control {
+            control.limits.tell(now, place, feedback);
+            match control.limits.lowest(now) {
+                Some(limit) => control.pace.heard(now, limit),
+                None => control.pace.measured(now, feedback.hop_us),
+            }
+            tempo = control.pace.tempo();
+        }
+        if let Some(address) = self.children.address(place) {
+            let echo = tempo.echo(feedback, Some(0));
+            self.outbox.push(address, self.session, Body::Echo(echo));
+        }
+    }
+
+    /// A heartbeat follows if nothing else does.
+    fn expect_silence(&mut self, now: Instant) {
+        let gap = self.control.as_ref().map(|control| control.pace.gap() * 2);
+        let silence = self.timing.heartbeat_min.max(gap.unwrap_or_default());
+        let silence = silence.min(self.timing.ack_max);
+        self.heartbeat = Some(Repetition::new(now, silence));
     }
 
     fn join(&mut self, place: usize, from: SocketAddr) {
         let known = self.children.is_known(place);
         let first = self.children.owed(place).unwrap_or_else(|| {
-            self.children.owe(place, self.highest + 1);
-            self.highest + 1
+            self.children.owe(place, self.sent + 1);
+            self.sent + 1
         });
         let joined = Joined {
             first,
-            highest: self.highest.max(first - 1),
+            highest: self.sent.max(first - 1),
             known,
+            rated: self.control.is_some(),
         };
         self.outbox.push(from, self.session, Body::Joined(joined));
     }
 
     fn report(&mut self, now: Instant, place: usize, report: &Report) {
-        let upto = report.upto.min(self.highest);
+        let upto = report.upto.min(self.sent);
         self.children
             .report(place, &Report { upto, ..*report }, now);
         self.release();
@@ -298,7 +407,7 @@ impl Source {
                     .get_or_insert_with(|| Repetition::new(now, self.timing.heartbeat_min));
                 continue;
             }
-            if sequence > self.highest {
+            if sequence > self.sent {
                 continue;
             }
             let (served, until) = self.held.get(&sequence).copied().unwrap_or_default();
@@ -306,7 +415,7 @@ impl Source {
                 self.stats.nacks_suppressed += 1;
                 continue;
             }
-            if self.outgoing.len() >= OUTGOING_MAX {
+            if self.repairs.len() >= REPAIRS_MAX {
                 self.stats.limited += 1;
                 continue;
             }
@@ -322,15 +431,22 @@ impl Source {
                 let served = served.with(Links::one(place));
                 self.held.insert(sequence, (served, hold));
             }
-            self.outgoing
-                .push_back(Outgoing::Repair { sequence, place });
+            self.repairs.push_back(Repair { sequence, place });
         }
     }
 
     fn remove(&mut self, place: usize) {
         self.children.remove(place);
+        self.forget_limit(place);
         self.held.clear();
         self.release();
+    }
+
+    /// Who is gone does not limit the rate any more.
+    fn forget_limit(&mut self, place: usize) {
+        if let Some(control) = &mut self.control {
+            control.limits.forget(place);
+        }
     }
 
     fn release(&mut self) {
@@ -340,31 +456,45 @@ impl Source {
             self.released += 1;
             self.held.remove(&self.released);
         }
+        self.sent = self.sent.max(self.released);
     }
 
-    /// Writes a packet, unless it is released meanwhile, and says who gets it.
-    fn write(&self, outgoing: Outgoing, out: &mut Vec<u8>) -> Option<Links> {
-        let (body, to) = match outgoing {
-            Outgoing::Data { sequence } => {
-                let data = self.kept_data(sequence)?;
-                (Body::Data(data), self.children.members())
+    /// Writes the repair that waits longest, unless its packet is released meanwhile.
+    fn next_repair(&mut self, out: &mut Vec<u8>) -> Option<Links> {
+        while let Some(Repair { sequence, place }) = self.repairs.pop_front() {
+            if let Some(data) = self.kept_data(sequence) {
+                self.write(Body::Repair(data), out);
+                self.stats.repairs_sent += 1;
+                return Some(Links::one(place));
             }
-            Outgoing::Repair { sequence, place } => {
-                let data = self.kept_data(sequence)?;
-                (Body::Repair(data), Links::one(place))
-            }
-            Outgoing::Heartbeat => {
-                let heartbeat = Heartbeat {
-                    highest: self.highest,
-                    released: self.released,
-                    finished: self.finished,
-                };
-                (Body::Heartbeat(heartbeat), self.children.members())
-            }
+        }
+        None
+    }
+
+    /// Writes the next packet of the stream.
+    fn next_data(&mut self, out: &mut Vec<u8>) -> Option<Links> {
+        let data = self.kept_data(self.sent + 1)?;
+        self.write(Body::Data(data), out);
+        self.sent += 1;
+        self.stats.sent += 1;
+        if self.control.is_some() {
+            self.expect_silence(self.now);
+        }
+        Some(self.children.members())
+    }
+
+    fn write_heartbeat(&self, out: &mut Vec<u8>) {
+        let heartbeat = Heartbeat {
+            highest: self.sent,
+            released: self.released,
+            finished: self.finished && self.sent == self.highest,
         };
+        self.write(Body::Heartbeat(heartbeat), out);
+    }
+
+    fn write(&self, body: Body<'_>, out: &mut Vec<u8>) {
         let session = self.session;
         Packet { session, body }.encode(out);
-        Some(to)
     }
 
     fn kept_data(&self, sequence: u64) -> Option<Data<'_>> {

@@ -30,6 +30,14 @@ qsm_metrics::metrics! {
         children_joined: counter(children),
         /// Children that have been silent for too long.
         children_lost: counter(children),
+        /// Children whose address has changed.
+        children_moved: counter(children),
+        /// Joins that have come back to the relay that they began at: parents form a loop.
+        loops: counter(packets),
+        /// Feedback of children on their rates.
+        feedback_received: counter(packets),
+        /// Feedback passed up, of the slowest child each.
+        feedback_sent: counter(packets),
         /// Sessions of which nothing was left to know.
         sessions_ended: counter(sessions),
         /// Datagrams that are no packets of these formats, or damaged.
@@ -57,6 +65,10 @@ qsm_metrics::metrics! {
         repairs_unneeded: counter(packets),
         /// Packets asked for, repetitions included.
         nacked: counter(packets),
+        /// Loss events: losses in a round trip are one.
+        loss_events: counter(events),
+        /// Feedback sent on the rate that this receiver can take.
+        feedback_sent: counter(packets),
         /// Packets repaired for others.
         repairs_sent: counter(packets),
         /// Datagrams that are no packets of these formats, or damaged.
@@ -84,6 +96,16 @@ qsm_metrics::metrics! {
         released_before: counter(packets),
         /// Children that have been silent for too long.
         children_lost: counter(children),
+        /// Children whose address has changed.
+        children_moved: counter(children),
+        /// Feedback of children on their rates.
+        feedback_received: counter(packets),
+        /// Rate, if it is adapted to receivers, with the headers of IP and UDP.
+        rate: gauge(bytes_per_second),
+        /// Round trip to the slowest receiver.
+        round_trip_us: gauge(microseconds),
+        /// Loss events of the slowest receiver in a million packets.
+        loss_ppm: gauge(ppm),
         /// Datagrams that are no packets of these formats, or damaged.
         malformed: counter(packets),
         /// Packets of other sessions, or of a kind that no child sends.

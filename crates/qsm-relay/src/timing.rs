@@ -32,6 +32,23 @@ pub struct Timing {
 }
 
 impl Timing {
+    /// Goes by these round trips from now on, if they differ by more than a fourth from what it goes
+    /// by; the longer ones that are not given are kept.
+    pub(crate) fn follow(&mut self, children: Duration, parent: Duration) {
+        let new = Self::new(children, parent);
+        let far = |one: Duration, other: Duration| one > other * 5 / 4 || other > one * 5 / 4;
+        let moved = far(new.upstream_retry, self.upstream_retry)
+            || far(new.delay_to_decide, self.delay_to_decide);
+        if moved {
+            *self = Self {
+                ack_max: self.ack_max,
+                child_lifetime: self.child_lifetime,
+                session_lifetime: self.session_lifetime,
+                ..new
+            };
+        }
+    }
+
     /// Intervals for these round trips: to the farthest child, and to the parent.
     #[must_use]
     pub fn new(children: Duration, parent: Duration) -> Self {

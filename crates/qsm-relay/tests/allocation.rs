@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use qsm_relay::{
-    Body, Data, Heartbeat, Joined, Missing, Nack, Packet, Relay, Report, SessionId, Timing,
+    Body, Data, Heartbeat, Join, Joined, Missing, Nack, Packet, Relay, Report, SessionId, Timing,
 };
 use qsm_wire::Instant;
 
@@ -62,8 +62,9 @@ fn packet(group: u32, body: Body<'_>) -> Vec<u8> {
     bytes
 }
 
-fn report(upto: u64) -> Report {
+fn report(child: u64, upto: u64) -> Report {
     Report {
+        child,
         first: 1,
         upto,
         receivers: 1,
@@ -74,13 +75,18 @@ fn report(upto: u64) -> Report {
 fn joined(relay: &mut Relay, group: u32, children: u16) {
     let now = Instant(0);
     for number in 1..=children {
-        let onward = relay.handle_datagram(now, child(number), &packet(group, Body::Join));
+        let onward = relay.handle_datagram(
+            now,
+            child(number),
+            &packet(group, Body::Join(Join::new(u64::from(number)))),
+        );
         assert!(onward.is_empty());
     }
     let answer = Joined {
         first: 1,
         highest: 0,
         known: false,
+        rated: false,
     };
     let answer = packet(group, Body::Joined(answer));
     assert!(
@@ -89,7 +95,7 @@ fn joined(relay: &mut Relay, group: u32, children: u16) {
             .is_empty()
     );
     for number in 1..=children {
-        let ack = packet(group, Body::Ack(report(0)));
+        let ack = packet(group, Body::Ack(report(u64::from(number), 0)));
         assert!(relay.handle_datagram(now, child(number), &ack).is_empty());
     }
     let mut bytes = Vec::new();
@@ -98,7 +104,7 @@ fn joined(relay: &mut Relay, group: u32, children: u16) {
 
 fn relay() -> Relay {
     let ms = Duration::from_millis(1);
-    Relay::new(PARENT.parse().unwrap(), Timing::new(ms, ms))
+    Relay::new(PARENT.parse().unwrap(), 99, Timing::new(ms, ms))
 }
 
 fn data(sequence: u64, payload: &[u8]) -> Vec<u8> {
@@ -119,7 +125,7 @@ fn decoding_allocates_nothing() {
     for sequence in [9, 10, 40] {
         assert!(missing.push(sequence));
     }
-    let report = report(2);
+    let report = report(1, 2);
     let heartbeat = Heartbeat {
         highest: 9,
         released: 2,
@@ -133,7 +139,7 @@ fn decoding_allocates_nothing() {
         }),
         Body::Nack(Nack { report, missing }),
         Body::Ack(report),
-        Body::Join,
+        Body::Join(Join::new(3)),
         Body::Heartbeat(heartbeat),
     ] {
         let bytes = packet(7, body);

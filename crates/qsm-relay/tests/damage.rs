@@ -6,7 +6,8 @@ mod support;
 use std::net::SocketAddr;
 
 use qsm_relay::{
-    Body, Data, Heartbeat, Joined, Missing, Nack, Packet, Receiver, Relay, Report, Source, Timing,
+    Body, Data, Echo, Feedback, Heartbeat, Join, Joined, Limit, Missing, Nack, Packet, RateBounds,
+    Receiver, Relay, Report, Source, Timing,
 };
 use qsm_wire::{Instant, Random, Seed};
 use support::{Link, Net, SESSION, SOURCE, ms};
@@ -30,6 +31,7 @@ fn drawn(random: &mut Random) -> Vec<u8> {
         payload: &payload,
     };
     let report = Report {
+        child: random.below(4),
         first: number(random),
         upto: number(random),
         receivers: u32::try_from(random.below(3)).unwrap(),
@@ -38,18 +40,40 @@ fn drawn(random: &mut Random) -> Vec<u8> {
     for _ in 0..random.below(20) {
         missing.push(number(random));
     }
-    let body = match random.below(8) {
+    let body = match random.below(10) {
         0 => Body::Data(data),
         1 => Body::Repair(data),
         2 => Body::Nack(Nack { report, missing }),
         3 => Body::Ack(report),
-        4 => Body::Join,
+        4 => {
+            let join = Join::new(random.below(4));
+            let join = join.by(random.below(4)).unwrap();
+            Body::Join(join)
+        }
         5 => Body::Joined(Joined {
             first: number(random),
             highest: number(random),
             known: random.below(2) == 0,
+            rated: random.below(2) == 0,
         }),
-        6 => Body::Leave,
+        6 => Body::Leave(random.below(4)),
+        7 => Body::Feedback(Feedback {
+            child: random.below(4),
+            sent: number(random),
+            hop_us: number(random) as u32,
+            limit: Limit {
+                receiver: number(random),
+                rate: number(random),
+                round_trip_us: number(random) as u32,
+                loss_ppb: number(random) as u32,
+            },
+        }),
+        8 => Body::Echo(Echo {
+            sent: number(random),
+            above_us: number(random) as u32,
+            limiting: number(random),
+            rate: number(random),
+        }),
         _ => Body::Heartbeat(Heartbeat {
             highest: number(random),
             released: number(random),
@@ -151,9 +175,12 @@ fn legal_nonsense_harms_nobody_beyond_its_session() {
     for seed in 0..60 {
         let mut random = Random::new(Seed(seed), "nonsense");
         let mut now = Instant(0);
-        let mut relay = Relay::new(parent, timing);
-        let mut receiver = Receiver::new(SESSION, timing, parent, now);
+        let mut relay = Relay::new(parent, 9, timing);
+        let mut receiver = Receiver::new(SESSION, 8, timing, parent, now);
         let mut source = Source::new(SESSION, timing, 100);
+        if seed % 2 == 0 {
+            source.adapt_rate(RateBounds::default());
+        }
         let mut bytes = Vec::new();
         for _ in 0..3000 {
             let packet = drawn(&mut random);

@@ -2,8 +2,8 @@
 //! out in the order of the drawings in PROTOCOL.md, section 10.
 
 use qsm_relay::{
-    Body, Data, Heartbeat, Joined, Missing, NACK_MAX, Nack, Packet, Report, SessionId, VERSION,
-    WINDOW_MAX,
+    Body, Data, Echo, Feedback, Heartbeat, Join, Joined, LEVELS_MAX, Limit, Missing, NACK_MAX,
+    Nack, Packet, Report, SessionId, VERSION, WINDOW_MAX,
 };
 use qsm_wire::DecodeError;
 
@@ -38,7 +38,7 @@ fn encoded(body: Body<'_>) -> Vec<u8> {
 
 #[track_caller]
 fn assert_packet(body: Body<'_>, kind: &str, check: &str, fields: &str) {
-    let expected = bytes_of(&format!("81 {kind} 0000 {check} {SESSION_BYTES} {fields}"));
+    let expected = bytes_of(&format!("82 {kind} 0000 {check} {SESSION_BYTES} {fields}"));
     assert_eq!(hex(&encoded(body)), hex(&expected));
     assert_eq!(Packet::decode(&expected), Ok(packet(body)));
 }
@@ -51,38 +51,49 @@ fn data_and_repair() {
         payload: b"abc",
     };
     let fields = "0302000000000000 0501000000000000 616263";
-    assert_packet(Body::Data(data), "01", "8c5e557c", fields);
-    assert_packet(Body::Repair(data), "02", "4087530c", fields);
+    assert_packet(Body::Data(data), "01", "99d05050", fields);
+    assert_packet(Body::Repair(data), "02", "a31a1efc", fields);
 }
 
 #[test]
 fn nack_and_ack() {
     let report = Report {
+        child: 0x8000_0000_0000_0009,
         first: 5,
         upto: 0x1234,
         receivers: 50,
     };
-    let fields = "0500000000000000 3412000000000000 32000000";
+    let fields = "0900000000000080 0500000000000000 3412000000000000 32000000";
     let mut missing = Missing::one(0x1236);
     assert!(missing.push(0x1237) && missing.push(0x1240));
     let nack = Nack { report, missing };
     let ranges = "02 3612000000000000 02000000 4012000000000000 01000000";
     let all = format!("{fields} {ranges}");
-    assert_packet(Body::Nack(nack), "03", "dfde9ec5", &all);
-    assert_packet(Body::Ack(report), "04", "80327486", fields);
+    assert_packet(Body::Nack(nack), "03", "500c7eb9", &all);
+    assert_packet(Body::Ack(report), "04", "c1619648", fields);
 }
 
 #[test]
 fn join_joined_and_leave() {
-    assert_packet(Body::Join, "05", "78679a48", "");
+    let join = Join::new(0x8000_0000_0000_0009);
+    assert_packet(Body::Join(join), "05", "3c3a4c56", "0900000000000080 00");
+    let join = join.by(3).unwrap().by(7).unwrap();
+    let fields = "0700000000000000 02 0900000000000080 0300000000000000";
+    assert_packet(Body::Join(join), "05", "181fbedc", fields);
     let joined = Joined {
         first: 7,
         highest: 9,
         known: true,
+        rated: true,
     };
-    let fields = "0700000000000000 0900000000000000 01";
-    assert_packet(Body::Joined(joined), "06", "6747b5df", fields);
-    assert_packet(Body::Leave, "07", "21693b75", "");
+    let fields = "0700000000000000 0900000000000000 03";
+    assert_packet(Body::Joined(joined), "06", "8cd57bc0", fields);
+    assert_packet(
+        Body::Leave(0x8000_0000_0000_0009),
+        "07",
+        "e4f158d6",
+        "0900000000000080",
+    );
 }
 
 #[test]
@@ -93,7 +104,32 @@ fn heartbeat() {
         finished: true,
     };
     let fields = "0900000000000000 0400000000000000 01";
-    assert_packet(Body::Heartbeat(heartbeat), "08", "cd5d0c93", fields);
+    assert_packet(Body::Heartbeat(heartbeat), "08", "ea5fb338", fields);
+}
+
+#[test]
+fn feedback_and_echo() {
+    let feedback = Feedback {
+        child: 0x8000_0000_0000_0009,
+        sent: 0x8877_6655_4433_2211,
+        hop_us: 1000,
+        limit: Limit {
+            receiver: 5,
+            rate: 1_000_000,
+            round_trip_us: 20_000,
+            loss_ppb: 10_000_000,
+        },
+    };
+    let fields = "0900000000000080 1122334455667788 e8030000 0500000000000000 40420f0000000000 204e0000 80969800";
+    assert_packet(Body::Feedback(feedback), "09", "af717662", fields);
+    let echo = Echo {
+        sent: 0x8877_6655_4433_2211,
+        above_us: 2000,
+        limiting: 5,
+        rate: 2_000_000,
+    };
+    let fields = "1122334455667788 d0070000 0500000000000000 80841e0000000000";
+    assert_packet(Body::Echo(echo), "0a", "fa353b66", fields);
 }
 
 /// The reason why these fields are no packet, whatever the checksum.
@@ -115,6 +151,7 @@ fn fields_out_of_bounds_are_refused() {
         finished: false,
     };
     let report = |first, upto| Report {
+        child: 1,
         first,
         upto,
         receivers: 1,
@@ -157,8 +194,20 @@ fn a_nack_holds_as_much_as_its_limits_say() {
 }
 
 #[test]
+fn a_join_tells_of_as_many_levels_as_its_limit_says() {
+    let mut join = Join::new(1);
+    for relay in 0..LEVELS_MAX as u64 {
+        join = join.by(100 + relay).unwrap();
+    }
+    assert_eq!(join.by(5), None);
+    assert_eq!((join.path()[0], join.path().len()), (1, LEVELS_MAX));
+    let bytes = encoded(Body::Join(join));
+    assert_eq!(Packet::decode(&bytes), Ok(packet(Body::Join(join))));
+}
+
+#[test]
 fn other_versions_and_kinds_are_refused() {
-    let bytes = encoded(Body::Join);
+    let bytes = encoded(Body::Join(Join::new(1)));
     let changed = |at: usize, value: u8| {
         let mut changed = bytes.clone();
         changed[at] = value;
@@ -166,7 +215,7 @@ fn other_versions_and_kinds_are_refused() {
     };
     assert_eq!(changed(0, 11), DecodeError::UnknownVersion);
     assert_eq!(changed(1, 0), DecodeError::UnknownKind);
-    assert_eq!(changed(1, 9), DecodeError::UnknownKind);
+    assert_eq!(changed(1, 11), DecodeError::UnknownKind);
     assert_eq!(changed(2, 1), DecodeError::BadValue);
     assert_eq!(changed(1, 7), DecodeError::Damaged);
     assert_eq!(changed(9, 0), DecodeError::Damaged);

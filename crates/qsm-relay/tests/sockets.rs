@@ -52,13 +52,18 @@ impl Port {
         self.socket.send_to(bytes, to).ok();
     }
 
+    /// A number that no other port has.
+    fn number(&self) -> u64 {
+        u64::from(self.socket.local_addr().unwrap().port())
+    }
+
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
 fn run_relay(mut port: Port, parent: SocketAddr) -> u64 {
-    let mut relay = Relay::new(parent, timing());
+    let mut relay = Relay::new(parent, port.number(), timing());
     let mut out = Vec::new();
     while !port.stopped() {
         if let Some((from, length)) = port.receive(relay.next_timeout()) {
@@ -78,7 +83,7 @@ fn run_relay(mut port: Port, parent: SocketAddr) -> u64 {
 
 /// Returns the packets that it has got, once the stream has ended.
 fn run_receiver(mut port: Port, parent: SocketAddr, lose: u64, done: &mpsc::Sender<Vec<u64>>) {
-    let mut receiver = Receiver::new(SESSION, timing(), parent, port.now());
+    let mut receiver = Receiver::new(SESSION, port.number(), timing(), parent, port.now());
     let (mut out, mut got, mut data) = (Vec::new(), Vec::new(), 0);
     while !port.stopped() {
         if let Some((from, length)) = port.receive(receiver.next_timeout()) {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use qsm_relay::{
-    Body, Data, Joined, Links, Missing, Nack, Packet, Relay, Report, SessionId, Timing,
+    Body, Data, Join, Joined, Links, Missing, Nack, Packet, Relay, Report, SessionId, Timing,
 };
 use qsm_wire::Instant;
 
@@ -35,7 +35,7 @@ impl Site {
             SocketAddr::from(([10, 0, 1, 1], port))
         };
         let mut site = Self {
-            relay: Relay::new(parent, timing),
+            relay: Relay::new(parent, 99, timing),
             now: Instant(0),
             parent,
             receivers: (0..receivers).map(address).collect(),
@@ -43,12 +43,14 @@ impl Site {
             out: Vec::new(),
         };
         for receiver in site.receivers.clone() {
-            site.give(receiver, &packet(Body::Join));
+            let number = u64::from(receiver.port());
+            site.give(receiver, &packet(Body::Join(Join::new(number))));
         }
         let joined = Joined {
             first: 1,
             highest: 0,
             known: false,
+            rated: false,
         };
         site.give(parent, &packet(Body::Joined(joined)));
         site.acknowledge(0);
@@ -96,6 +98,8 @@ impl Site {
 
 fn report(upto: u64) -> Report {
     Report {
+        // A child without a number is known by its address.
+        child: 0,
         first: 1,
         upto,
         receivers: 1,

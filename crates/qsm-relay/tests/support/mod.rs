@@ -144,12 +144,18 @@ impl Net {
         }
     }
 
+    /// A number that nobody else has drawn.
+    fn number(&mut self) -> u64 {
+        self.random.bits() | 1
+    }
+
     pub(crate) fn timing(&self) -> Timing {
         self.timing
     }
 
     pub(crate) fn relay(&mut self, parent: usize) -> usize {
-        let relay = Some(Box::new(Relay::new(address(parent), self.timing)));
+        let relay = Relay::new(address(parent), self.number(), self.timing);
+        let relay = Some(Box::new(relay));
         self.nodes.push(Node::Relay { relay, parent });
         self.nodes.len() - 1
     }
@@ -246,14 +252,14 @@ impl Net {
     }
 
     pub(crate) fn start(&mut self, node: usize) {
-        let (timing, now) = (self.timing, self.now);
+        let (timing, now, number) = (self.timing, self.now, self.number());
         match &mut self.nodes[node] {
             Node::Source(_) => panic!("a source does not come back"),
             Node::Relay { relay, parent } => {
-                *relay = Some(Box::new(Relay::new(address(*parent), timing)));
+                *relay = Some(Box::new(Relay::new(address(*parent), number, timing)));
             }
             Node::Receiver { receiver, parent } => {
-                let made = Receiver::new(SESSION, timing, address(*parent), now);
+                let made = Receiver::new(SESSION, number, timing, address(*parent), now);
                 *receiver = Some(Box::new(made));
                 self.heard.insert(node, Heard::default());
             }
@@ -301,6 +307,10 @@ impl Net {
     }
 
     fn arrive(&mut self, from: usize, to: usize, bytes: &[u8]) {
+        if to >= self.nodes.len() {
+            // To a stranger.
+            return;
+        }
         let (now, from) = (self.now, address(from));
         let mut onward = Vec::new();
         match &mut self.nodes[to] {

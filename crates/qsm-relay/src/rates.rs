@@ -1,0 +1,97 @@
+//! A relay's part in rate control: it hears all its children, and passes on the slowest one.
+
+use core::time::Duration;
+
+use qsm_wire::Instant;
+
+use crate::context::{Context, Due};
+use crate::limits::Limits;
+use crate::packet::{Body, Echo, Feedback};
+use crate::reporter::Reporter;
+
+/// Limits of a session's children, and the report on them. Rule R-RELAY-15.
+#[derive(Debug)]
+pub(crate) struct Rates {
+    limits: Limits,
+    reporter: Reporter,
+    timer: Instant,
+}
+
+impl Rates {
+    pub(crate) fn new(cx: &mut Context<'_>) -> Self {
+        let mut rates = Self {
+            limits: Limits::default(),
+            reporter: Reporter::new(cx.child, cx.now),
+            timer: Instant::NEVER,
+        };
+        rates.schedule(cx);
+        rates
+    }
+
+    /// Takes a child's word, and answers it.
+    pub(crate) fn feedback(&mut self, cx: &mut Context<'_>, place: usize, told: &Feedback) -> Echo {
+        cx.stats.feedback_received += 1;
+        self.limits.tell(cx.now, place, told);
+        if let Some(limit) = self.limits.lowest(cx.now) {
+            self.reporter.wake();
+            self.reporter.news(cx.now, &limit);
+        }
+        self.schedule(cx);
+        self.reporter
+            .source()
+            .echo(told, self.reporter.round_trip_us())
+    }
+
+    /// Takes the parent's answer.
+    pub(crate) fn echo(&mut self, cx: &mut Context<'_>, echo: &Echo) {
+        self.reporter.echo(cx.now, echo);
+        self.schedule(cx);
+    }
+
+    /// Reports the slowest child.
+    pub(crate) fn due(&mut self, cx: &mut Context<'_>) {
+        self.timer = Instant::NEVER;
+        let limit = self.limits.lowest(cx.now);
+        if limit.is_none() {
+            self.reporter.sleep();
+        }
+        if cx.now >= self.reporter.due() {
+            let limit = limit.unwrap_or_default();
+            let feedback = self.reporter.report(cx.now, limit);
+            cx.stats.feedback_sent += 1;
+            cx.outbox.push(cx.parent, cx.id, Body::Feedback(feedback));
+        }
+        self.schedule(cx);
+    }
+
+    pub(crate) fn forget(&mut self, place: usize) {
+        self.limits.forget(place);
+    }
+
+    /// Ends it: its session has no children.
+    pub(crate) fn end(&self, cx: &mut Context<'_>) {
+        cx.cancel_timer(self.timer, Due::Rate);
+    }
+
+    /// Round trips to the farthest child and to the parent, once both are measured.
+    pub(crate) fn round_trips(&self) -> Option<[Duration; 2]> {
+        let trips = [self.limits.hop_us(), self.reporter.hop_us()?];
+        let known = trips.iter().all(|us| *us > 0);
+        known.then(|| trips.map(|us| Duration::from_micros(u64::from(us))))
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        size_of::<Self>() + self.limits.allocated_bytes()
+    }
+
+    fn schedule(&mut self, cx: &mut Context<'_>) {
+        let due = self.reporter.due();
+        if due != self.timer {
+            cx.cancel_timer(self.timer, Due::Rate);
+            self.timer = due;
+            if due < Instant::NEVER {
+                cx.set_timer(due, Due::Rate);
+            }
+        }
+    }
+}
