@@ -15,6 +15,14 @@ const PACKETS_MIN: u32 = 4;
 /// Bytes of the headers of IP and UDP, which the network counts too.
 const OVERHEAD_BYTES: u64 = 28;
 
+/// The way from a source, as far as its receiver knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Path {
+    pub(crate) round_trip_us: u32,
+    /// Rate of the source, bytes a second.
+    pub(crate) rate: u64,
+}
+
 /// Gauge of what comes to a receiver. Rules R-RELAY-13, R-RELAY-14.
 #[derive(Debug, Clone)]
 pub(crate) struct Gauge {
@@ -51,8 +59,9 @@ impl Gauge {
         now: Instant,
         sequence: u64,
         bytes: usize,
-        round_trip_us: u32,
+        path: Path,
     ) -> bool {
+        let round_trip_us = path.round_trip_us;
         let round_trip = Duration::from_micros(u64::from(round_trip_us));
         let bytes = bytes as u64 + OVERHEAD_BYTES;
         self.size = match self.size {
@@ -60,7 +69,7 @@ impl Gauge {
             size => size - size / 8 + bytes,
         };
         let span = round_trip.max(SPAN_MIN);
-        if now.since(self.arrived) > span * 8 {
+        if self.received > 0 && now.since(self.arrived) > span * 8 {
             // The source was silent: that is no rate.
             (self.since, self.bytes, self.packets) = (now, 0, 0);
         } else {
@@ -79,7 +88,7 @@ impl Gauge {
         let before = self.losses.any();
         let news = self.losses.arrived(now, sequence, round_trip);
         if news && !before {
-            self.begin(round_trip_us);
+            self.begin(path);
         }
         news
     }
@@ -106,11 +115,13 @@ impl Gauge {
 
     /// At the first loss the source has gone too far: half of what came is taken for what TCP would
     /// have sent (RFC 5348, 6.3.1).
-    fn begin(&mut self, round_trip_us: u32) {
-        if self.received > 0 {
-            let loss = loss_at(self.size / 8, round_trip_us, self.received / 2);
-            self.losses.begin(u64::from(ALL_LOST / loss.max(1)));
-        }
+    fn begin(&mut self, path: Path) {
+        let rate = match self.received {
+            0 => path.rate,
+            received => received,
+        };
+        let loss = loss_at(self.size / 8, path.round_trip_us, rate / 2);
+        self.losses.begin(u64::from(ALL_LOST / loss.max(1)));
     }
 }
 
@@ -119,11 +130,15 @@ mod tests {
     use super::*;
 
     const TRIP_US: u32 = 20_000;
+    const PATH: Path = Path {
+        round_trip_us: TRIP_US,
+        rate: 1_000_000,
+    };
 
     /// Packets of 1000 bytes with headers, one each millisecond, from the first of these numbers on.
     fn feed(gauge: &mut Gauge, sequences: impl Iterator<Item = u64>) {
         for sequence in sequences {
-            gauge.arrived(Instant(sequence * 1_000_000), sequence, 972, TRIP_US);
+            gauge.arrived(Instant(sequence * 1_000_000), sequence, 972, PATH);
         }
     }
 
@@ -147,11 +162,19 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_before_anything_is_measured_halves_the_rate_of_the_source() {
+        let mut gauge = Gauge::new(5, Instant(0));
+        feed(&mut gauge, [1, 3, 4, 5, 6].into_iter());
+        let rate = gauge.limit(TRIP_US).rate;
+        assert!((480_000..520_000).contains(&rate), "{rate}");
+    }
+
+    #[test]
     fn a_silent_source_does_not_lower_the_rate() {
         let mut gauge = Gauge::new(5, Instant(0));
         feed(&mut gauge, 1..=200);
         let later = Instant(60_000_000_000);
-        gauge.arrived(later, 201, 972, TRIP_US);
+        gauge.arrived(later, 201, 972, PATH);
         assert_eq!(gauge.limit(TRIP_US).rate, 2_000_000);
         assert_eq!(gauge.silence(later.after(SPAN_MIN)), SPAN_MIN);
     }

@@ -13,6 +13,17 @@ const OVERTAKEN: u8 = 3;
 /// Weights of the intervals between loss events, the newest first, in fifths (RFC 5348, 5.4).
 const WEIGHTS: [u64; 8] = [5, 5, 5, 5, 4, 3, 2, 1];
 
+/// A weight that is not discounted.
+const WHOLE: u64 = 256;
+
+/// Packets between two loss events.
+#[derive(Debug, Clone, Copy)]
+struct Interval {
+    packets: u64,
+    /// Part of its weight that counts, of [`WHOLE`]: less if a much longer one has followed.
+    discount: u64,
+}
+
 /// Packets in a row that have not come yet.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
@@ -44,8 +55,8 @@ pub(crate) struct Losses {
     gaps: VecDeque<Gap>,
     /// First packet of the newest loss event, and when it would have come.
     event: Option<(u64, Instant)>,
-    /// Packets between the loss events before, the newest first.
-    intervals: VecDeque<u64>,
+    /// Those before the newest loss event, the newest first.
+    intervals: VecDeque<Interval>,
 }
 
 impl Losses {
@@ -101,7 +112,7 @@ impl Losses {
     /// Gives the time before the first loss event a length, in packets.
     pub(crate) fn begin(&mut self, packets: u64) {
         if let Some(first) = self.intervals.back_mut() {
-            *first = packets.max(1);
+            first.packets = packets.max(1);
         }
     }
 
@@ -111,19 +122,31 @@ impl Losses {
         let Some((event, _)) = self.event else {
             return 0;
         };
-        let ended = self.intervals.iter().copied();
-        let open = self.highest.saturating_sub(event) + 1;
-        let (with, weights) = mean(core::iter::once(open).chain(ended.clone()));
-        let (without, weights_without) = mean(ended);
-        // Both are sums of packets by the sum of their weights.
-        let with = u64::from(ALL_LOST) * weights / with.max(1);
-        let without = u64::from(ALL_LOST) * weights_without / without.max(1);
-        let rate = if weights_without == 0 {
-            with
-        } else {
-            with.min(without)
+        let discount = self.discount();
+        let open = Interval {
+            packets: self.highest.saturating_sub(event) + 1,
+            discount: WHOLE,
         };
+        let older = self.intervals.iter().map(|interval| Interval {
+            discount: interval.discount * discount / WHOLE,
+            ..*interval
+        });
+        let with = Mean::of(core::iter::once(open).chain(older));
+        let without = Mean::of(self.intervals.iter().copied());
+        let rate = with.rate_ppb().min(without.rate_ppb());
         u32::try_from(rate.max(1)).unwrap_or(ALL_LOST).min(ALL_LOST)
+    }
+
+    /// The part of the weights of older intervals that counts, since no loss event has come for more
+    /// than twice as long as before (RFC 5348, 5.5): half of them at least.
+    fn discount(&self) -> u64 {
+        let Some((event, _)) = self.event else {
+            return WHOLE;
+        };
+        let open = self.highest.saturating_sub(event) + 1;
+        let mean = Mean::of(self.intervals.iter().copied()).packets();
+        let part = u128::from(mean) * 2 * u128::from(WHOLE) / u128::from(open);
+        u64::try_from(part).unwrap_or(WHOLE).clamp(WHOLE / 2, WHOLE)
     }
 
     /// A packet that was thought missing has come.
@@ -153,15 +176,26 @@ impl Losses {
         }
     }
 
+    fn end_interval(&mut self, packets: u64) {
+        let discount = self.discount();
+        for interval in &mut self.intervals {
+            interval.discount = (interval.discount * discount / WHOLE).max(1);
+        }
+        self.intervals.push_front(Interval {
+            packets,
+            discount: WHOLE,
+        });
+    }
+
     fn lost(&mut self, gap: &Gap, round_trip: Duration) -> bool {
         let mut news = false;
         for sequence in gap.first..=gap.last {
             let at = gap.arrival(sequence);
             match self.event {
                 Some((_, since)) if at <= since.after(round_trip) => continue,
-                Some((before, _)) => self.intervals.push_front(sequence - before),
+                Some((before, _)) => self.end_interval(sequence - before),
                 // Its length is not known: see `begin`.
-                None => self.intervals.push_front(sequence),
+                None => self.end_interval(sequence),
             }
             self.intervals.truncate(WEIGHTS.len());
             self.event = Some((sequence, at));
@@ -171,13 +205,38 @@ impl Losses {
     }
 }
 
-/// The weighted sum of intervals, and the sum of the weights.
-fn mean(intervals: impl Iterator<Item = u64>) -> (u64, u64) {
-    let weighed = intervals.zip(WEIGHTS);
-    weighed.fold((0, 0), |(packets, weights), (interval, weight)| {
-        let weighed = interval.saturating_mul(weight);
-        (packets.saturating_add(weighed), weights + weight)
-    })
+/// A weighted mean of intervals, the newest first.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    packets: u128,
+    weights: u128,
+}
+
+impl Mean {
+    fn of(intervals: impl Iterator<Item = Interval>) -> Self {
+        intervals
+            .zip(WEIGHTS)
+            .fold(Self::default(), |sum, (interval, weight)| {
+                let weight = u128::from(weight * interval.discount);
+                Self {
+                    packets: sum.packets + u128::from(interval.packets) * weight,
+                    weights: sum.weights + weight,
+                }
+            })
+    }
+
+    fn packets(&self) -> u64 {
+        u64::try_from(self.packets / self.weights.max(1)).unwrap_or(u64::MAX)
+    }
+
+    /// Without intervals as high as can be.
+    fn rate_ppb(&self) -> u64 {
+        let rate = u128::from(ALL_LOST) * self.weights / self.packets.max(1);
+        match self.weights {
+            0 => u64::MAX,
+            _ => u64::try_from(rate).unwrap_or(u64::MAX),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -209,8 +268,8 @@ mod tests {
     fn a_long_time_without_loss_lowers_the_rate() {
         let lost = |it: u64| it <= 1000 && it % 100 == 50;
         let (losses, _) = after(3000, lost);
-        // The open interval of 2051 and six of 100.
-        let expected = u64::from(ALL_LOST) * 30 / (2051 * 5 + 100 * 25);
+        // The open interval of 2051, and seven of 100 at half their weights.
+        let expected = u64::from(ALL_LOST) * (5 * 2 + 25) / (2051 * 5 * 2 + 100 * 25);
         assert_eq!(u64::from(losses.rate_ppb()), expected);
     }
 

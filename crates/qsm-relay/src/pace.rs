@@ -141,11 +141,12 @@ impl Pace {
 
     /// A round trip to the source is known now, and nothing else: the first packets may go.
     pub(crate) fn measured(&mut self, now: Instant, round_trip_us: u32) {
-        if self.limit.rate == 0 && self.slow_start {
+        if self.limit.rate == 0 && round_trip_us > 0 {
             let trip = u64::from(round_trip_us.max(TRIP_MIN_US));
             let first = FIRST_PACKETS * self.packet_bytes() * 1_000_000 / trip;
             self.rate = first.clamp(self.bounds.min.max(1), self.bounds.max.max(1));
             self.raised = now;
+            self.keep_waiting_bounded(now);
         }
     }
 

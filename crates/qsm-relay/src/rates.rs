@@ -6,7 +6,7 @@ use qsm_wire::Instant;
 
 use crate::context::{Context, Due};
 use crate::limits::Limits;
-use crate::packet::{Body, Echo, Feedback};
+use crate::packet::{Body, Echo, Feedback, Limit};
 use crate::reporter::Reporter;
 
 /// Limits of a session's children, and the report on them. Rule R-RELAY-15.
@@ -32,8 +32,8 @@ impl Rates {
     pub(crate) fn feedback(&mut self, cx: &mut Context<'_>, place: usize, told: &Feedback) -> Echo {
         cx.stats.feedback_received += 1;
         self.limits.tell(cx.now, place, told);
+        self.reporter.wake();
         if let Some(limit) = self.limits.lowest(cx.now) {
-            self.reporter.wake();
             self.reporter.news(cx.now, &limit);
         }
         self.schedule(cx);
@@ -52,11 +52,15 @@ impl Rates {
     pub(crate) fn due(&mut self, cx: &mut Context<'_>) {
         self.timer = Instant::NEVER;
         let limit = self.limits.lowest(cx.now);
-        if limit.is_none() {
+        if !self.limits.is_fresh(cx.now) {
             self.reporter.sleep();
         }
         if cx.now >= self.reporter.due() {
-            let limit = limit.unwrap_or_default();
+            // Nothing has come yet: the round trip is of use alone.
+            let limit = limit.unwrap_or_else(|| Limit {
+                round_trip_us: self.limits.round_trip_us(),
+                ..Limit::default()
+            });
             let feedback = self.reporter.report(cx.now, limit);
             cx.stats.feedback_sent += 1;
             cx.outbox.push(cx.parent, cx.id, Body::Feedback(feedback));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use qsm_wire::Instant;
 
-use crate::gauge::Gauge;
+use crate::gauge::{Gauge, Path};
 use crate::outbox::Outbox;
 use crate::packet::{
     Body, Data, Echo, Join, Joined, Missing, Packet, Report, SessionId, WINDOW_MAX,
@@ -315,7 +315,11 @@ impl Receiver {
         let Rates { gauge, reporter } = &mut **rates;
         reporter.wake();
         let trip = reporter.round_trip_us();
-        let news = gauge.arrived(now, sequence, bytes, trip.unwrap_or(FIRST_TRIP_US));
+        let path = Path {
+            round_trip_us: trip.unwrap_or(FIRST_TRIP_US),
+            rate: reporter.source().rate,
+        };
+        let news = gauge.arrived(now, sequence, bytes, path);
         self.stats.loss_events += u64::from(news);
         if let (true, Some(trip)) = (news, trip) {
             reporter.news(now, &gauge.limit(trip));

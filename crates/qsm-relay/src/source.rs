@@ -355,7 +355,7 @@ impl Source {
             control.limits.tell(now, place, feedback);
             match control.limits.lowest(now) {
                 Some(limit) => control.pace.heard(now, limit),
-                None => control.pace.measured(now, feedback.hop_us),
+                None => control.pace.measured(now, control.limits.round_trip_us()),
             }
             tempo = control.pace.tempo();
         }

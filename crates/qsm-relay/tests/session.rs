@@ -236,3 +236,74 @@ fn a_sixty_fifth_child_is_refused() {
     assert_eq!(net.source().receivers(), 64);
     assert!(net.relay_at(relay).stats().limited > 0);
 }
+
+/// R-RELAY-19: a translator of addresses on the way costs nothing that it does not lose itself.
+#[test]
+fn a_child_whose_port_changes_in_mid_stream_is_the_same_child() {
+    let mut net = Net::new(1, Link::clean(2), 1024);
+    let upper = net.relay(SOURCE);
+    let lower = net.relay(upper);
+    let receivers = net.receivers_below(lower, 3);
+    net.settle(3);
+    for moves in 1..=3 {
+        net.stream(30, ms(3));
+        net.change_port(receivers[0]);
+        net.change_port(lower);
+        net.stream(30, ms(3));
+        net.run(ms(1500));
+        assert_eq!(net.relay_at(upper).stats().children_moved, moves);
+        assert_eq!(net.relay_at(lower).stats().children_moved, moves);
+    }
+    net.run(ms(2000));
+    net.assert_complete(&receivers, 180);
+    assert_eq!(net.relay_at(upper).stats().children_joined, 1);
+    assert_eq!(net.relay_at(lower).stats().children_joined, 3);
+    assert_eq!(net.relay_at(lower).stats().children_lost, 0);
+    assert_eq!(net.source().released(), 180);
+}
+
+/// R-RELAY-20: parents that lead in a circle, with a receiver below one of them.
+#[test]
+fn a_loop_of_parents_is_found_by_a_relay_in_it() {
+    for relays in [1, 2, 3, 5] {
+        let mut net = Net::new(1, Link::clean(2), 64);
+        for relay in 1..=relays {
+            net.relay(if relay == relays { 1 } else { relay + 1 });
+        }
+        // Not in the loop.
+        let beside = net.relay(1);
+        net.receiver(beside);
+        net.run(ms(3000));
+        let found = (1..=relays).filter_map(|relay| net.relay_at(relay).looped());
+        let found: Vec<usize> = found.map(|found| found.relays).collect();
+        assert!(found.contains(&relays), "{relays}: {found:?}");
+        assert_eq!(net.relay_at(beside).looped(), None);
+    }
+}
+
+/// R-RELAY-21: receivers go on with a source that was started again, and are told what it never knew.
+#[test]
+fn a_source_that_is_started_again_numbers_on_and_is_heard_by_the_same_receivers() {
+    let mut net = Net::new(1, Link::clean(2), 1024);
+    let relay = net.relay(SOURCE);
+    let receivers = net.receivers_below(relay, 3);
+    net.settle(3);
+    net.stream(20, ms(1));
+    net.run(ms(100));
+    net.restart_source(1000);
+    net.run(ms(2000));
+    assert_eq!(
+        net.source().receivers(),
+        3,
+        "their ACKs say that they are there"
+    );
+    net.stream(20, ms(1));
+    net.run(ms(500));
+    for receiver in receivers {
+        let heard = net.heard(receiver);
+        let all: Vec<u64> = (1..=20).chain(1001..=1020).collect();
+        assert_eq!(heard.delivered, all);
+        assert_eq!(heard.lost, (21..=1000).collect::<Vec<_>>());
+    }
+    assert_eq!(net.source().released(), 1020);
+}

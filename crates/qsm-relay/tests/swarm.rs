@@ -56,6 +56,10 @@ fn every_receiver_gets_every_packet_once_and_in_order() {
         let link = drawn_link(&mut random);
         let mut tree = drawn(&mut random, seed, link);
         let (net, relays) = (&mut tree.net, &tree.relays);
+        if seed % 3 == 0 {
+            // By losses of some percent it takes long.
+            net.adapt_rate();
+        }
         net.settle(u32::try_from(tree.receivers.len()).unwrap());
         let mut sent = 0;
         while sent < 400 {
@@ -79,7 +83,7 @@ fn every_receiver_gets_every_packet_once_and_in_order() {
             let ended = receivers.iter().all(|it| net.heard(*it).ended > 0);
             ended && net.source().released() == 400
         };
-        let finished = net.run_until(ms(60_000), done);
+        let finished = net.run_until(ms(600_000), done);
         net.assert_complete(&tree.receivers, 400);
         assert!(
             finished,

@@ -7,12 +7,16 @@
     reason = "each test program uses a part of it"
 )]
 
+mod bottleneck;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+pub(crate) use bottleneck::{Bottleneck, PACKET_BYTES, Tcp};
 use qsm_relay::{
-    Body, Event, Kind, Packet, Receiver, Relay, SendError, SessionId, Source, Timing, To,
+    Body, DATA_HEADER_BYTES, Event, Kind, Packet, RateBounds, Receiver, Relay, SendError,
+    SessionId, Source, Timing, To,
 };
 use qsm_wire::{Instant, Random, Seed};
 
@@ -81,6 +85,13 @@ enum Node {
     },
 }
 
+fn parent_of(node: &Node) -> Option<usize> {
+    match node {
+        Node::Source(_) => None,
+        Node::Relay { parent, .. } | Node::Receiver { parent, .. } => Some(*parent),
+    }
+}
+
 /// A datagram that is not to arrive: the next one that fits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Loss {
@@ -102,18 +113,35 @@ pub(crate) struct Net {
     queue: BTreeMap<(Instant, u64), (usize, usize, Vec<u8>)>,
     wakeups: BTreeSet<(Instant, usize)>,
     losses: Vec<Loss>,
+    /// One that both links and flows may go through.
+    bottleneck: Bottleneck,
+    narrow: BTreeSet<(usize, usize)>,
+    flows: Vec<Tcp>,
+    /// Bytes of each payload, if they are to be all the same.
+    payload_bytes: Option<usize>,
+    /// Number that the source began behind.
+    base: u64,
+    /// Ports of nodes whose addresses have changed.
+    ports: BTreeMap<usize, u16>,
     order: u64,
 }
 
-pub(crate) fn payload(sequence: u64) -> Vec<u8> {
-    let length = usize::try_from(sequence * 37 % 200).unwrap();
+/// Bytes of the headers of IP and UDP.
+const OVERHEAD_BYTES: usize = 28;
+
+pub(crate) fn payload(sequence: u64, bytes: Option<usize>) -> Vec<u8> {
+    let length = bytes.unwrap_or_else(|| usize::try_from(sequence * 37 % 200).unwrap());
     let bytes = sequence.to_le_bytes();
     bytes.iter().copied().cycle().take(length).collect()
 }
 
+/// Port of all nodes whose address has not changed.
+const PORT: u16 = 4500;
+const NOBODY: usize = usize::MAX;
+
 fn address(node: usize) -> SocketAddr {
     let number = u32::try_from(node).unwrap();
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number)), 4500)
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + number)), PORT)
 }
 
 fn node_at(address: SocketAddr) -> usize {
@@ -140,7 +168,54 @@ impl Net {
             queue: BTreeMap::new(),
             wakeups: BTreeSet::new(),
             losses: Vec::new(),
+            bottleneck: Bottleneck::new(1, 0),
+            narrow: BTreeSet::new(),
+            flows: Vec::new(),
+            payload_bytes: None,
+            base: 0,
+            ports: BTreeMap::new(),
             order: 0,
+        }
+    }
+
+    /// A network whose source adapts its rate, with packets of the size of a flow's.
+    pub(crate) fn rated(seed: u64, link: Link) -> Self {
+        let mut net = Self::new(seed, link, 4096);
+        net.adapt_rate();
+        let headers = OVERHEAD_BYTES + DATA_HEADER_BYTES;
+        net.payload_bytes = Some(usize::try_from(PACKET_BYTES).unwrap() - headers);
+        net
+    }
+
+    /// The source adapts its rate.
+    pub(crate) fn adapt_rate(&mut self) {
+        self.source_mut().adapt_rate(RateBounds::default());
+    }
+
+    /// All that goes this way goes through the bottleneck, which is like this from now on.
+    pub(crate) fn narrow(&mut self, from: usize, to: usize, bottleneck: Bottleneck) {
+        self.bottleneck = bottleneck;
+        self.narrow.insert((from, to));
+    }
+
+    /// A flow through the bottleneck, with this time each way behind it.
+    pub(crate) fn flow(&mut self, delay: Duration) {
+        self.flows.push(Tcp::new(delay));
+        let at = self.now;
+        self.flows.last_mut().unwrap().run(at, &mut self.bottleneck);
+    }
+
+    pub(crate) fn flow_at(&self, number: usize) -> &Tcp {
+        &self.flows[number]
+    }
+
+    /// Sends as fast as the source lets it, for so long.
+    pub(crate) fn flood(&mut self, duration: Duration) {
+        let end = self.now.after(duration);
+        while self.now < end {
+            // Until the window is full.
+            while self.source().waiting() < 32 && self.send().is_ok() {}
+            self.run(ms(1));
         }
     }
 
@@ -190,10 +265,10 @@ impl Net {
     }
 
     pub(crate) fn send(&mut self) -> Result<u64, SendError> {
-        let now = self.now;
+        let (now, bytes, base) = (self.now, self.payload_bytes, self.base);
         let source = self.source_mut();
-        let next = source.stats().sent + 1;
-        let sent = source.send(now, &payload(next));
+        let next = base + source.stats().sent + source.waiting() + 1;
+        let sent = source.send(now, &payload(next, bytes));
         self.pump(SOURCE);
         sent
     }
@@ -242,6 +317,45 @@ impl Net {
         &self.heard[&node]
     }
 
+    /// A receiver says that it goes.
+    pub(crate) fn leave(&mut self, node: usize) {
+        if let Node::Receiver {
+            receiver: Some(it), ..
+        } = &mut self.nodes[node]
+        {
+            it.leave();
+        }
+        self.pump(node);
+    }
+
+    /// A translator of addresses between a node and its parent gives it another port, and forgets the
+    /// old one.
+    pub(crate) fn change_port(&mut self, node: usize) {
+        *self.ports.entry(node).or_insert(PORT) += 1;
+    }
+
+    /// The address of a node as another one sees it.
+    fn address_of(&self, node: usize, seen_by: usize) -> SocketAddr {
+        let port = self.ports.get(&node).copied();
+        let port = port.filter(|_| parent_of(&self.nodes[node]) == Some(seen_by));
+        SocketAddr::new(address(node).ip(), port.unwrap_or(PORT))
+    }
+
+    /// The node that has this address now; a number of none if it is an old one.
+    fn reached(&self, from: usize, at: SocketAddr) -> usize {
+        let node = node_at(at);
+        let known = node < self.nodes.len() && self.address_of(node, from) == at;
+        if known { node } else { NOBODY }
+    }
+
+    /// The program of the source ends, and is started again; it numbers from behind this number on.
+    pub(crate) fn restart_source(&mut self, behind: u64) {
+        let mut source = Source::new(SESSION, self.timing, 1024);
+        source.number_behind(behind);
+        self.base = behind;
+        self.nodes[SOURCE] = Node::Source(Box::new(source));
+    }
+
     /// A relay or receiver forgets everything, or hears nothing until it is started again.
     pub(crate) fn stop(&mut self, node: usize) {
         match &mut self.nodes[node] {
@@ -278,12 +392,17 @@ impl Net {
         loop {
             let arrival = self.queue.first_key_value().map(|((at, _), _)| *at);
             let wakeup = self.wakeups.first().map(|(at, _)| *at);
-            let next = arrival.into_iter().chain(wakeup).min();
+            let flow = self.flows.iter().filter_map(Tcp::next_step).min();
+            let next = arrival.into_iter().chain(wakeup).chain(flow).min();
             let Some(at) = next.filter(|at| *at <= end) else {
                 break;
             };
             self.now = self.now.max(at);
-            if arrival == Some(at) {
+            if flow == Some(at) {
+                for flow in &mut self.flows {
+                    flow.run(self.now, &mut self.bottleneck);
+                }
+            } else if arrival == Some(at) {
                 let (_, (from, to, bytes)) = self.queue.pop_first().unwrap();
                 self.arrive(from, to, &bytes);
             } else {
@@ -311,7 +430,11 @@ impl Net {
             // To a stranger.
             return;
         }
-        let (now, from) = (self.now, address(from));
+        let now = self.now;
+        let from = match from < self.nodes.len() {
+            true => self.address_of(from, to),
+            false => address(from),
+        };
         let mut onward = Vec::new();
         match &mut self.nodes[to] {
             Node::Source(source) => source.handle_datagram(now, from, bytes),
@@ -319,7 +442,7 @@ impl Net {
                 relay: Some(it), ..
             } => {
                 let passed = it.handle_datagram(now, from, bytes);
-                onward.extend(it.addresses(passed).map(node_at));
+                onward.extend(it.addresses(passed));
             }
             Node::Receiver {
                 receiver: Some(it), ..
@@ -327,6 +450,7 @@ impl Net {
             Node::Relay { relay: None, .. } | Node::Receiver { receiver: None, .. } => return,
         }
         for child in onward {
+            let child = self.reached(to, child);
             self.transmit(to, child, bytes);
         }
         self.pump(to);
@@ -362,27 +486,28 @@ impl Net {
     fn pump(&mut self, node: usize) {
         let mut bytes = Vec::new();
         loop {
-            let to: Vec<usize> = match &mut self.nodes[node] {
+            let to: Vec<SocketAddr> = match &mut self.nodes[node] {
                 Node::Source(source) => match source.poll_transmit(&mut bytes) {
-                    Some(To::Address(address)) => vec![node_at(address)],
-                    Some(To::Children(links)) => source.addresses(links).map(node_at).collect(),
+                    Some(To::Address(address)) => vec![address],
+                    Some(To::Children(links)) => source.addresses(links).collect(),
                     None => break,
                 },
                 Node::Relay {
                     relay: Some(it), ..
                 } => match it.poll_transmit(&mut bytes) {
-                    Some(address) => vec![node_at(address)],
+                    Some(address) => vec![address],
                     None => break,
                 },
                 Node::Receiver {
                     receiver: Some(it), ..
                 } => match it.poll_transmit(&mut bytes) {
-                    Some(address) => vec![node_at(address)],
+                    Some(address) => vec![address],
                     None => break,
                 },
                 Node::Relay { relay: None, .. } | Node::Receiver { receiver: None, .. } => return,
             };
             for to in to {
+                let to = self.reached(node, to);
                 self.transmit(node, to, &bytes);
             }
         }
@@ -399,6 +524,7 @@ impl Net {
         else {
             return;
         };
+        let size = self.payload_bytes;
         let heard = self.heard.entry(node).or_default();
         while let Some(event) = it.poll_event() {
             match event {
@@ -409,7 +535,7 @@ impl Net {
                 } => {
                     assert_eq!(
                         &bytes[..],
-                        payload(sequence),
+                        payload(sequence, size),
                         "{node} got another {sequence}"
                     );
                     heard.delivered.push(sequence);
@@ -453,10 +579,19 @@ impl Net {
         if lost {
             return;
         }
+        let mut leaves = self.now;
+        if self.narrow.contains(&(from, to)) {
+            let size = (bytes.len() + OVERHEAD_BYTES) as u64;
+            let Some(at) = self.bottleneck.pass(leaves, size) else {
+                self.sent.last_mut().unwrap().lost = true;
+                return;
+            };
+            leaves = at;
+        }
         let copies = 1 + u64::from(self.random.chance_ppm(link.double_ppm));
         for _ in 0..copies {
             let jitter = self.random.below(link.jitter.as_nanos() as u64 + 1);
-            let at = self.now.after(link.delay + Duration::from_nanos(jitter));
+            let at = leaves.after(link.delay + Duration::from_nanos(jitter));
             self.order += 1;
             self.queue
                 .insert((at, self.order), (from, to, bytes.to_vec()));
@@ -500,12 +635,8 @@ impl Net {
 
     /// Each child with its parent in front.
     pub(crate) fn hops(&self) -> Vec<(usize, usize)> {
-        let parent = |node: &Node| match node {
-            Node::Source(_) => None,
-            Node::Relay { parent, .. } | Node::Receiver { parent, .. } => Some(*parent),
-        };
         let hops = self.nodes.iter().enumerate();
-        hops.filter_map(|(child, node)| Some((parent(node)?, child)))
+        hops.filter_map(|(child, node)| Some((parent_of(node)?, child)))
             .collect()
     }
 

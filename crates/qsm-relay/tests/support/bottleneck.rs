@@ -1,0 +1,170 @@
+//! A link of limited rate with a queue that drops what does not fit, and a TCP-like flow through it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use qsm_wire::Instant;
+
+/// Bytes of a packet of the flow, headers included.
+pub(crate) const PACKET_BYTES: u64 = 1000;
+
+/// One direction of a link, shared by all that go through it.
+#[derive(Debug, Clone)]
+pub(crate) struct Bottleneck {
+    /// Bytes a second.
+    pub(crate) rate: u64,
+    /// Bytes that wait at most.
+    pub(crate) queue: u64,
+    free: Instant,
+}
+
+impl Bottleneck {
+    pub(crate) fn new(rate: u64, queue: u64) -> Self {
+        Self {
+            rate,
+            queue,
+            free: Instant(0),
+        }
+    }
+
+    /// When a packet has passed; `None` if it is dropped.
+    pub(crate) fn pass(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
+        let waits = self.free.since(now).as_nanos() * u128::from(self.rate) / 1_000_000_000;
+        if waits + u128::from(bytes) > u128::from(self.queue) {
+            return None;
+        }
+        let takes = Duration::from_nanos(bytes * 1_000_000_000 / self.rate);
+        self.free = self.free.max(now).after(takes);
+        Some(self.free)
+    }
+}
+
+/// What happens next to the flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Arrives(u64),
+    /// An ACK: everything before the first number has come, and the second one.
+    Acked(u64, u64),
+}
+
+/// A flow with something to send always: NewReno's window with selective ACKs.
+#[derive(Debug)]
+pub(crate) struct Tcp {
+    delay: Duration,
+    steps: BTreeSet<(Instant, Step)>,
+    received: BTreeSet<u64>,
+    expected: u64,
+    /// Packets before this one have been acknowledged.
+    base: u64,
+    next: u64,
+    acked: BTreeSet<u64>,
+    /// Packets that are on their way, with the time at which they were sent.
+    flying: BTreeMap<u64, Instant>,
+    lost: BTreeSet<u64>,
+    window: f64,
+    threshold: f64,
+    recover: u64,
+    trip: Duration,
+}
+
+impl Tcp {
+    pub(crate) fn new(delay: Duration) -> Self {
+        Self {
+            delay,
+            steps: BTreeSet::new(),
+            received: BTreeSet::new(),
+            expected: 0,
+            base: 0,
+            next: 0,
+            acked: BTreeSet::new(),
+            flying: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            window: 2.0,
+            threshold: f64::MAX,
+            recover: 0,
+            trip: delay * 2,
+        }
+    }
+
+    /// Packets that have come, in order.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.expected
+    }
+
+    pub(crate) fn next_step(&self) -> Option<Instant> {
+        let step = self.steps.first().map(|(at, _)| *at);
+        step.into_iter().chain(self.timeout()).min()
+    }
+
+    fn timeout(&self) -> Option<Instant> {
+        let oldest = self.flying.values().min()?;
+        Some(oldest.after((self.trip * 4).max(Duration::from_millis(200))))
+    }
+
+    pub(crate) fn run(&mut self, now: Instant, through: &mut Bottleneck) {
+        if self.timeout().is_some_and(|at| at <= now) {
+            self.lost.extend(self.flying.keys());
+            self.flying.clear();
+            self.threshold = (self.window / 2.0).max(2.0);
+            self.window = 1.0;
+            self.recover = self.next;
+        }
+        while self.steps.first().is_some_and(|(at, _)| *at <= now) {
+            let (_, step) = self.steps.pop_first().unwrap();
+            match step {
+                Step::Arrives(sequence) => self.arrive(now, sequence),
+                Step::Acked(upto, sequence) => self.acked(now, upto, sequence),
+            }
+        }
+        while (self.flying.len() as f64) < self.window {
+            let sequence = self.lost.pop_first().unwrap_or(self.next);
+            self.next = self.next.max(sequence + 1);
+            self.flying.insert(sequence, now);
+            if let Some(at) = through.pass(now, PACKET_BYTES) {
+                let step = Step::Arrives(sequence);
+                self.steps.insert((at.after(self.delay), step));
+            }
+        }
+    }
+
+    fn arrive(&mut self, now: Instant, sequence: u64) {
+        self.received.insert(sequence);
+        while self.received.remove(&self.expected) {
+            self.expected += 1;
+        }
+        let step = Step::Acked(self.expected, sequence);
+        self.steps.insert((now.after(self.delay), step));
+    }
+
+    fn acked(&mut self, now: Instant, upto: u64, sequence: u64) {
+        if let Some(sent) = self.flying.remove(&sequence) {
+            self.trip = (self.trip * 7 + now.since(sent)) / 8;
+            self.window += match self.window < self.threshold {
+                true => 1.0,
+                false => 1.0 / self.window,
+            };
+        }
+        self.lost.remove(&sequence);
+        self.acked.insert(sequence);
+        self.base = self.base.max(upto);
+        self.flying = self.flying.split_off(&self.base);
+        self.lost = self.lost.split_off(&self.base);
+        // Three later ones have come.
+        let highest = self.acked.last().copied().unwrap_or(0);
+        let gone: Vec<u64> = self
+            .flying
+            .iter()
+            .filter(|(it, sent)| **it + 3 <= highest && now.since(**sent) > self.trip)
+            .map(|(it, _)| *it)
+            .collect();
+        for sequence in &gone {
+            self.flying.remove(sequence);
+            self.lost.insert(*sequence);
+        }
+        if gone.iter().any(|sequence| *sequence >= self.recover) {
+            self.threshold = (self.window / 2.0).max(2.0);
+            self.window = self.threshold;
+            self.recover = self.next;
+        }
+    }
+}
