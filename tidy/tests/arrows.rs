@@ -81,7 +81,7 @@ const ARROWS: [(&str, &[&str]); 39] = [
     ),
     // `qsm lab` makes test hosts, `qsm sim` replays seeds, recordings and experiments, `qsm plan` plans,
     // `qsm advise` calculates, `qsm dash` shows pages, `qsm sub` decodes objects, and the wire crate has
-    // the numbers of nodes and groups that are planned; and `qsm capture` takes packets at the card. Its tests have
+    // the numbers of nodes and groups that are planned; and `qsm capture` takes packets at the card, `qsm relay` drives relays. Its tests have
     // members that break the program's rules.
     (
         "qsm-cli",
@@ -102,6 +102,7 @@ const ARROWS: [(&str, &[&str]); 39] = [
             "qsm-net",
             "qsm-object",
             "qsm-record",
+            "qsm-relay",
             "qsm-sim",
             "qsm-figures",
             "qsm-lab",

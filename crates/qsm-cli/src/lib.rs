@@ -63,6 +63,7 @@ use crate::commands::lab::{self, LabArgs};
 use crate::commands::list::{ListArgs, groups, nodes, regions};
 use crate::commands::plan::{self, PlanArgs};
 use crate::commands::publish::{self, PubArgs};
+use crate::commands::relay::{self, RelayArgs};
 use crate::commands::repair::{self, RepairArgs};
 use crate::commands::shell::{self, CompletionArgs, ManArgs};
 use crate::commands::sim::{self, SimArgs};
@@ -107,6 +108,9 @@ enum Command {
     Dash(DashArgs),
     /// Ask the nodes of this host where a group's messages go, or what they lose, and why
     Explain(ExplainArgs),
+    /// Relay streams between sites, or publish and receive by relays: neither encrypted nor
+    /// authenticated
+    Relay(RelayArgs),
     /// Show or change the limit of what the nodes of a cluster send again
     Repair(RepairArgs),
     /// Make the keys of a cluster: the one that protects its packets, and a root that makes tokens
@@ -236,6 +240,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Groups(args) => groups::run(args),
         Command::Regions(args) => regions::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Relay(args) => relay::run(args),
         Command::Repair(args) => repair::run(args),
         Command::Top(args) => top::run(args),
         Command::Dash(args) => dash::run(args),

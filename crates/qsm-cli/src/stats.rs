@@ -3,11 +3,12 @@
 #[cfg(feature = "otlp")]
 mod pusher;
 
-use std::sync::Arc;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use qsm::attach::{ClientRow, Share};
 use qsm::metrics::prometheus::Page;
-use qsm::metrics::{Object, json};
+use qsm::metrics::{Metrics, Object, json};
 use qsm::{Exporter, Node, Service, ServiceSnapshot, Snapshot};
 use qsm_console::failure::Failure;
 use qsm_console::log::Note;
@@ -178,6 +179,38 @@ fn add_share(page: &mut Page, share: &Share) {
 fn add_client(page: &mut Page, row: &ClientRow) {
     let [client, pid] = [row.client, row.pid].map(|number| number.to_string());
     page.add(&row.stats, &[("client", &client), ("pid", &pid)]);
+}
+
+/// Of a part of a program that has no snapshot of its own.
+pub(crate) fn of_counters<M: Metrics + Display>(counters: &M, format: StatsFormat) {
+    say(&match format {
+        StatsFormat::Text => counters.to_string(),
+        StatsFormat::Json => json(counters),
+        StatsFormat::Prometheus => {
+            let mut page = Page::new();
+            page.add(counters, &[]);
+            page.to_string()
+        }
+    });
+}
+
+/// Serves those that a command keeps here, if that is asked for.
+///
+/// # Errors
+/// The address cannot be had.
+pub(crate) fn serve_counters<M: Metrics + Send + 'static>(
+    counters: &Arc<Mutex<M>>,
+    options: StatsOptions,
+) -> Result<Served, Failure> {
+    let counters = Arc::clone(counters);
+    serve(options, move || {
+        let mut page = Page::new();
+        page.add(
+            &*counters.lock().unwrap_or_else(PoisonError::into_inner),
+            &[],
+        );
+        Ok(page)
+    })
 }
 
 fn say(text: &str) {

@@ -34,6 +34,7 @@ const HOSTS: &str = "tests/hosts.rs runs it, on hosts of a lab";
 const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
 const HINTED: &str = "tests/hints.rs runs it, with nodes that the hints name";
 const LIMITED: &str = "tests/repair.rs runs it, on hosts of a lab and for a cluster of its own";
+const RELAYED: &str = "tests/hosts.rs runs it, between sites of a lab";
 const BUDGETED: &str = "tests/budget.rs runs it, with a reader";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
 
@@ -209,6 +210,21 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "operate/repair-limit.md",
         "qsm repair --limit none",
         NotHere(LIMITED),
+    ),
+    (
+        "operate/relays.md",
+        "qsm relay pub news --wait-receivers 3",
+        NotHere(RELAYED),
+    ),
+    (
+        "operate/relays.md",
+        "qsm relay --parent source.example:4490",
+        NotHere(RELAYED),
+    ),
+    (
+        "operate/relays.md",
+        "qsm relay sub news --parent relay.example:4490",
+        NotHere(RELAYED),
     ),
     (
         "operate/planning.md",

@@ -2,14 +2,19 @@
 //! interface goes down.
 
 mod support;
+mod wan;
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
 
 use lab::{HostId, Lab, Network};
 use serde_json::Value;
-use support::{Lines, QSM, Running, assert_code};
+use support::{Lines, QSM, Running, assert_code, qsm, stderr};
+use wan::{Shape, Wan};
 
 /// Starts a command of the book on a host.
 fn start(lab: &Lab, host: HostId, command: &str) -> Running {
@@ -172,7 +177,7 @@ fn a_node_whose_interface_is_down_serves_nobody_and_comes_back() {
     publish("meanwhile");
     told.wait("that it has no address", |line| line.contains("NO ADDRESS"));
     // Longer than it looks for a service before it would run one.
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    thread::sleep(Duration::from_secs(3));
     ip(&lab, hosts[1], "link set dev eth0 up");
     printed.wait("meanwhile", |line| line == "meanwhile");
     told.wait("that it is back", |line| line.contains("has caught up"));
@@ -188,4 +193,254 @@ fn a_node_whose_interface_is_down_serves_nobody_and_comes_back() {
     assert_eq!(served, None, "{said:?}");
     first.terminate();
     assert_code(&first.output(), 0);
+}
+
+/// Messages of a stream between sites.
+const MESSAGES: usize = 3000;
+
+/// The sites of a stream: a source and a relay with two receivers, and behind a long link a relay with
+/// three.
+struct Sites {
+    lab: Lab,
+    hosts: Vec<HostId>,
+}
+
+impl Sites {
+    fn at(&self, host: usize) -> String {
+        format!("{}:4490", self.lab.host(self.hosts[host]).address())
+    }
+
+    fn relay(&self, host: usize, parent: &str) -> Running {
+        let listen = self.at(host);
+        let words = ["relay", "--parent", parent, "--listen", &listen, "--json"];
+        let mut relay = start_words(&self.lab, self.hosts[host], &words);
+        let said = Lines::of_stdout(&mut relay.0);
+        said.wait("that it listens", |line| line.contains("listening"));
+        relay
+    }
+
+    /// A receiver, and all that it writes.
+    fn receiver(&self, host: usize, relay: usize) -> (Running, Lines) {
+        let parent = self.at(relay);
+        let words = ["relay", "sub", "news", "--parent", &parent];
+        let mut sub = start_words(&self.lab, self.hosts[host], &words);
+        let lines = Lines::of_stdout(&mut sub.0);
+        (sub, lines)
+    }
+}
+
+fn line(number: usize) -> String {
+    format!("message {number} of some length, as such messages are")
+}
+
+/// R-RELAY-3, R-RELAY-19: a link of 10 ms that loses half a percent, a relay that is killed and comes
+/// back, a port that changes in mid-stream.
+#[test]
+fn two_sites_get_a_stream_whole_though_a_relay_is_killed_and_a_port_changes() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let hosts = lab.add_hosts(9).unwrap();
+    let sites = Sites { lab, hosts };
+    let between = sites.hosts[8];
+    let source = sites.at(0);
+    let words = [
+        "relay",
+        "pub",
+        "news",
+        "--wait-receivers",
+        "5",
+        "--listen",
+        &source,
+    ];
+    let mut publisher = start_words(&sites.lab, sites.hosts[0], &words);
+    let shape = Shape {
+        delay: Duration::from_millis(10),
+        lost_each: 200,
+        rate: 4_000_000,
+        queue: 100_000,
+    };
+    let parent = sites.at(1).parse().unwrap();
+    let wan = Wan::new(&sites.lab, between, 4490, parent, shape);
+    let _near = sites.relay(1, &source);
+    let far = sites.relay(4, &sites.at(8));
+    let mut receivers: Vec<(Running, Lines)> = [(2, 1), (3, 1), (5, 4), (6, 4), (7, 4)]
+        .map(|(host, relay)| sites.receiver(host, relay))
+        .into();
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    let writer = thread::spawn(move || {
+        for number in 0..MESSAGES {
+            writeln!(stdin, "{}", line(number)).unwrap();
+        }
+    });
+    // One that is far away has the first third.
+    let third = line(MESSAGES / 3);
+    let (sub, lines) = receivers.pop().unwrap();
+    let mut all = Vec::new();
+    while all.last() != Some(&third) {
+        all.push(lines.iter().next().expect("it goes on"));
+    }
+    far.signal("-KILL");
+    drop(far);
+    let _again = sites.relay(4, &sites.at(8));
+    wan.change_port(&sites.lab, between);
+    all.extend(lines.iter());
+    let expected: Vec<String> = (0..MESSAGES).map(line).collect();
+    assert_eq!(all, expected);
+    assert_code(&sub.output(), 0);
+    for (sub, lines) in receivers {
+        assert_eq!(lines.iter().collect::<Vec<_>>(), expected);
+        assert_code(&sub.output(), 0);
+    }
+    writer.join().unwrap();
+    assert_code(&publisher.output(), 0);
+}
+
+/// A command of relays over loopback, with pipes.
+fn relaying(words: &[&str]) -> Running {
+    let mut command = qsm();
+    command.arg("relay").args(words);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Running(command.spawn().unwrap())
+}
+
+/// Ports of this host that are free now.
+fn free_ports<const N: usize>() -> [String; N] {
+    let sockets = [(); N].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    sockets.map(|socket| socket.local_addr().unwrap().to_string())
+}
+
+#[test]
+fn mistakes_with_relays_are_named_with_their_remedies() {
+    let holder = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap().to_string();
+    let output = relaying(&["pub", "news", "--listen", &taken]).output();
+    assert_code(&output, 1);
+    assert!(
+        stderr(&output).contains("another program has the port"),
+        "{}",
+        stderr(&output)
+    );
+    drop(holder);
+    let output = relaying(&[
+        "--parent",
+        "no.such.host.invalid:4490",
+        "--listen",
+        "127.0.0.1:0",
+    ])
+    .output();
+    assert_code(&output, 1);
+    assert!(
+        stderr(&output).contains("is not found"),
+        "{}",
+        stderr(&output)
+    );
+    let output = relaying(&["sub", "news", "--parent", &taken, "--timeout", "0.2"]).output();
+    assert_code(&output, 3);
+    assert!(
+        stderr(&output).contains("has not answered"),
+        "{}",
+        stderr(&output)
+    );
+    let output = relaying(&[
+        "pub",
+        "news",
+        "--listen",
+        "127.0.0.1:0",
+        "--wait-receivers",
+        "2",
+        "--timeout",
+        "0.2",
+    ]);
+    let output = output.output();
+    assert_code(&output, 3);
+    assert!(
+        stderr(&output).contains("0 of 2 receivers"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// R-RELAY-20: three relays, and a receiver that nothing can reach.
+#[test]
+fn a_loop_of_parents_ends_a_relay_that_names_it() {
+    let at: [String; 3] = free_ports();
+    let mut relays = Vec::new();
+    for relay in 0..3 {
+        let parent = &at[(relay + 1) % 3];
+        let mut running = relaying(&["--parent", parent, "--listen", &at[relay]]);
+        let said = Lines::of_stdout(&mut running.0);
+        said.wait("that it listens", |line| line.contains("listening"));
+        relays.push(running);
+    }
+    let _sub = relaying(&["sub", "news", "--parent", &at[0]]);
+    // The one that the receiver has joined gets its own Join back.
+    let mut looped = relays.swap_remove(0);
+    let mut told = String::new();
+    looped
+        .0
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut told)
+        .unwrap();
+    assert!(told.contains("parents form a loop of 3 relays"), "{told}");
+    assert!(
+        told.contains(&at[0]) && told.contains(&at[1]) && told.contains(&at[2]),
+        "{told}"
+    );
+    assert_eq!(looped.0.wait().unwrap().code(), Some(1));
+}
+
+/// R-RELAY-21, and what `--json` and `--stats` say.
+#[test]
+fn a_stream_goes_on_after_its_source_is_started_again() {
+    let [source, relay] = free_ports();
+    let mut forward = relaying(&["--parent", &source, "--listen", &relay, "--json"]);
+    let said = Lines::of_stdout(&mut forward.0);
+    said.wait("that it listens", |line| line.contains("listening"));
+    let mut sub = relaying(&[
+        "sub", "news", "--parent", &relay, "--json", "--stats", "json",
+    ]);
+    let printed = Lines::of_stdout(&mut sub.0);
+    let words = ["pub", "news", "--listen", &source];
+    let mut first = relaying(&words);
+    let mut stdin = first.0.stdin.take().unwrap();
+    writeln!(stdin, "one").unwrap();
+    let is = |text: &'static str| move |line: &str| line.contains(text);
+    printed.wait("the first message", is("\"text\":\"one\""));
+    first.signal("-KILL");
+    drop(first);
+    let mut second = relaying(&[&words[..], &["--json"]].concat());
+    second.0.stdin.take().unwrap().write_all(b"two\n").unwrap();
+    printed.wait("the second message", is("\"text\":\"two\""));
+    let output = second.output();
+    assert_code(&output, 0);
+    let ended = String::from_utf8(output.stdout).unwrap();
+    let ended: Value = serde_json::from_str(ended.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&ended["event"], &ended["messages"]),
+        (&"ended".into(), &1.into())
+    );
+    assert!(ended["counters"]["feedback_received"].as_u64().is_some());
+    let output = sub.output();
+    assert_code(&output, 4);
+    assert!(
+        stderr(&output).contains("was started again"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(
+        stderr(&output).contains("\"delivered\":2"),
+        "{}",
+        stderr(&output)
+    );
+    forward.terminate();
+    let stopped = said.wait("that it stops", is("stopped"));
+    let stopped: Value = serde_json::from_str(&stopped).unwrap();
+    assert_eq!(stopped["counters"]["data_forwarded"], 2);
 }

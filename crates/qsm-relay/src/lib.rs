@@ -90,7 +90,7 @@ pub use packet::{
 };
 pub use receiver::{Event, Receiver};
 pub use relay::{CHILDREN_MAX, Loop, Onward, Relay, SESSIONS_MAX};
-pub use source::{SendError, Source, To};
+pub use source::{PAYLOAD_MAX, SendError, Source, To};
 pub use stats::{ReceiverStats, RelayStats, SourceStats};
 pub use timing::Timing;
 pub use track::{Arrival, TrackList};

@@ -161,22 +161,19 @@ impl Relay {
         self.looped
     }
 
-    /// Its sessions.
-    pub fn session_ids(&self) -> impl Iterator<Item = SessionId> {
-        self.sessions.keys().copied()
+    /// Tells whether the parent has not answered the Join for a session that has children.
+    #[must_use]
+    pub fn waits_for_parent(&self) -> bool {
+        let mut sessions = self.sessions.values();
+        sessions.any(|session| session.waits_for_parent())
     }
 
-    /// Tells whether the parent has answered the Join for a session.
+    /// Number of receivers at and below all children of all sessions.
     #[must_use]
-    pub fn is_joined(&self, session: SessionId) -> bool {
-        let session = self.sessions.get(&session);
-        session.is_some_and(|session| session.is_joined())
-    }
-
-    /// Intervals that it goes by now: round trips are measured where a source adapts its rate.
-    #[must_use]
-    pub fn timing(&self) -> Timing {
-        self.timing
+    pub fn all_receivers(&self) -> u64 {
+        let sessions = self.sessions.values();
+        let counts = sessions.map(|session| u64::from(session.children().receivers()));
+        counts.sum()
     }
 
     /// Number of receivers at and below a session's children (S1, 3.2.1).

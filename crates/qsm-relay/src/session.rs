@@ -53,9 +53,9 @@ impl Session {
         }
     }
 
-    /// Tells whether the parent has answered.
-    pub(crate) fn is_joined(&self) -> bool {
-        self.joining.is_none()
+    /// Tells whether there are children for whom the parent has not answered yet.
+    pub(crate) fn waits_for_parent(&self) -> bool {
+        self.joining.is_some() && !self.children.is_empty()
     }
 
     pub(crate) fn children(&self) -> &Children {

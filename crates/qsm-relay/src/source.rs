@@ -23,7 +23,7 @@ const HELD_MAX: usize = 4096;
 /// Most repairs that wait to be sent.
 const REPAIRS_MAX: usize = WINDOW_MAX as usize;
 /// Longest payload, bytes.
-const PAYLOAD_MAX: usize = 65_000;
+pub const PAYLOAD_MAX: usize = 65_000;
 
 /// Why a packet was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -296,6 +296,12 @@ impl Source {
     #[must_use]
     pub fn receivers(&self) -> u32 {
         self.children.receivers()
+    }
+
+    /// Number of children, receivers and relays.
+    #[must_use]
+    pub fn children(&self) -> usize {
+        self.children.members().len()
     }
 
     /// All receivers have everything up to here; what is behind is kept.

@@ -20,6 +20,7 @@ pub(crate) mod list;
 mod look;
 pub(crate) mod plan;
 pub(crate) mod publish;
+pub(crate) mod relay;
 pub(crate) mod repair;
 pub(crate) mod shell;
 pub(crate) mod sim;

@@ -1,0 +1,103 @@
+//! Messages from stdin, read by a thread of their own.
+
+use std::io::{self, BufReader, PipeReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::thread;
+
+use qsm_console::failure::Failure;
+use qsm_relay::PAYLOAD_MAX;
+
+use crate::frames::{Framing, Reader};
+
+/// Messages that are read ahead.
+const AHEAD: usize = 256;
+
+/// Input of a stream.
+pub(super) struct Input {
+    messages: Receiver<Result<Vec<u8>, Failure>>,
+    /// Has a byte for each message, so that it can be waited for beside a socket.
+    bell: PipeReader,
+    ended: bool,
+}
+
+impl Input {
+    /// Reads messages from stdin from now on.
+    pub(super) fn read(framing: Framing) -> Result<Self, Failure> {
+        let made = io::pipe();
+        let (bell, mut ring) = made.map_err(|error| Failure::io("make a pipe", &error))?;
+        let (put, messages) = sync_channel(AHEAD);
+        let started = thread::Builder::new()
+            .name("stdin".to_owned())
+            .spawn(move || {
+                let mut reader = Reader::new(BufReader::new(io::stdin()), framing);
+                loop {
+                    let next = match reader.next_message() {
+                        Ok(None) => break,
+                        Ok(Some(message)) => checked(message),
+                        Err(error) => Err(Failure::io("read stdin", &error)),
+                    };
+                    let failed = next.is_err();
+                    if put.send(next).is_err() || ring.write_all(&[0]).is_err() || failed {
+                        return;
+                    }
+                }
+                drop(put);
+                // That nobody waits any more is fine.
+                ring.write_all(&[0]).unwrap_or_default();
+            });
+        started.map_err(|error| Failure::io("start a thread", &error))?;
+        Ok(Self {
+            messages,
+            bell,
+            ended: false,
+        })
+    }
+
+    /// The next message, if there is one.
+    pub(super) fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        if self.ended {
+            return Ok(None);
+        }
+        match self.messages.try_recv() {
+            Ok(message) => {
+                self.take_byte()?;
+                message.map(Some)
+            }
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => {
+                self.ended = true;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Tells whether everything has been read.
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Something to wait for the next message by; none after the end.
+    pub(super) fn bell(&self) -> Option<BorrowedFd<'_>> {
+        (!self.ended).then(|| self.bell.as_fd())
+    }
+
+    /// The byte of a message follows it at once.
+    fn take_byte(&mut self) -> Result<(), Failure> {
+        let taken = self.bell.read_exact(&mut [0]);
+        taken.map_err(|error| Failure::io("read a pipe", &error))
+    }
+}
+
+fn checked(message: &[u8]) -> Result<Vec<u8>, Failure> {
+    if message.len() > PAYLOAD_MAX {
+        let length = message.len();
+        return Err(Failure::failed(
+            format!(
+                "a message of {length} bytes does not fit a datagram, at most {PAYLOAD_MAX} do"
+            ),
+            "cut it into several; with --frames each has its length in front",
+        ));
+    }
+    Ok(message.to_vec())
+}

@@ -1,0 +1,239 @@
+//! The source of a stream: `qsm relay pub`.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use qsm::metrics;
+use qsm_console::examples;
+use qsm_console::failure::Failure;
+use qsm_console::options::{StatsOptions, loss_ppm, seconds, size};
+use qsm_console::stop::Stop;
+use qsm_relay::{RateBounds, SendError, Source, SourceStats, To, WINDOW_MAX};
+use serde_json::{Value, json};
+
+use super::events::{Events, warn_of_openness};
+use super::input::Input;
+use super::place::LISTEN;
+use super::port::{BATCH, Port};
+use super::stream::{session, timing};
+use crate::frames::Framing;
+use crate::stats;
+
+/// Packets that wait for their time, beyond which no more are read.
+const WAITING_MAX: u64 = 256;
+/// Bits of a number that count packets; those above are milliseconds, so that a source that is started
+/// again numbers on behind its predecessor, which has sent a million packets a second at most.
+const COUNT_BITS: u32 = 10;
+
+/// Arguments of `qsm relay pub`.
+#[derive(Debug, Clone, Args)]
+#[command(before_help = examples!(
+    "echo hello | qsm relay pub news                     waits for a receiver"
+    "qsm relay pub news --wait-receivers 8 < file        for eight"
+    "qsm relay pub news --listen 10.0.0.1:4491 --max-rate 2M"
+))]
+pub(crate) struct PublishArgs {
+    /// Name of the stream; receivers give the same
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Where relays and receivers reach it; port 0: any
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = LISTEN)]
+    pub(crate) listen: SocketAddr,
+    /// Send nothing before so many receivers are there, and wait when none is left; 0: never wait
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) wait_receivers: u32,
+    /// Give up if they are not there in time [default: wait for them]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
+    /// Read messages with their length in front, in the place of lines
+    #[arg(long)]
+    pub(crate) frames: bool,
+    /// Send no faster, bytes a second with the headers of IP and UDP; with suffix k, M or G [default:
+    /// as fast as the slowest receiver can take it]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub(crate) max_rate: Option<usize>,
+    /// Packets that are kept for receivers; when so many are not acknowledged, no more are read
+    #[arg(long, value_name = "PACKETS", default_value = "4096", value_parser = clap::value_parser!(u64).range(1..=WINDOW_MAX))]
+    pub(crate) window: u64,
+    /// Write what happens as JSON lines
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Lose this share of what comes, on purpose
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
+    pub(crate) loss: u32,
+    /// Counters.
+    #[command(flatten)]
+    pub(crate) stats: StatsOptions,
+}
+
+/// Publishes stdin, and ends when all receivers have it, or with a signal.
+pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let port = Port::open(args.listen, args.loss)?;
+    let listening = port.address()?;
+    let counters = Arc::new(Mutex::new(SourceStats::default()));
+    let served = stats::serve_counters(&counters, args.stats)?;
+    warn_of_openness();
+    let events = Events { json: args.json };
+    events.say(
+        &format!("source listening at {listening}"),
+        &json!({ "event": "listening", "address": listening }),
+    )?;
+    let mut publisher = Publisher::new(args, port);
+    publisher.wait_for_receivers(args, &stop)?;
+    let receivers = publisher.source.receivers();
+    events.say(
+        &format!("sending to {receivers} receivers"),
+        &json!({ "event": "sending", "receivers": receivers }),
+    )?;
+    let framing = if args.frames {
+        Framing::Frames
+    } else {
+        Framing::Lines
+    };
+    let mut input = Input::read(framing)?;
+    while !publisher.is_done() {
+        publisher.take(&mut input, stop.is_asked())?;
+        publisher.turn(&input)?;
+        *counters.lock().unwrap_or_else(PoisonError::into_inner) = publisher.source.stats();
+    }
+    drop(served);
+    let counted = publisher.source.stats();
+    if let Some(format) = args.stats.format(false) {
+        stats::of_counters(&counted, format);
+    }
+    let sent = counted.sent;
+    let counted: Value = serde_json::from_str(&metrics::json(&counted)).unwrap_or_default();
+    events.say(
+        &format!("ended after {sent} messages"),
+        &json!({ "event": "ended", "messages": sent, "counters": counted }),
+    )
+}
+
+/// A source with its socket.
+struct Publisher {
+    source: Source,
+    port: Port,
+    /// A message that has been read and does not fit the window yet.
+    pending: Option<Vec<u8>>,
+    /// Nothing is sent to nobody.
+    waits: bool,
+    finished: bool,
+    out: Vec<u8>,
+}
+
+impl Publisher {
+    fn new(args: &PublishArgs, port: Port) -> Self {
+        let mut source = Source::new(session(&args.name), timing(), args.window);
+        let max = args.max_rate.map_or(u64::MAX, |rate| rate.max(1) as u64);
+        let min = RateBounds::default().min.min(max);
+        source.adapt_rate(RateBounds { min, max });
+        source.number_behind(first_number());
+        Self {
+            source,
+            port,
+            pending: None,
+            waits: args.wait_receivers > 0,
+            finished: false,
+            out: Vec::new(),
+        }
+    }
+
+    fn wait_for_receivers(&mut self, args: &PublishArgs, stop: &Stop) -> Result<(), Failure> {
+        let end = args.timeout.map(|limit| self.port.now().after(limit));
+        while self.source.receivers() < args.wait_receivers && !stop.is_asked() {
+            if end.is_some_and(|end| self.port.now() >= end) {
+                return Err(Failure::timeout(
+                    format!(
+                        "{} of {} receivers have come",
+                        self.source.receivers(),
+                        args.wait_receivers
+                    ),
+                    "start them, give a longer --timeout, or a smaller --wait-receivers",
+                ));
+            }
+            self.port.wait(self.source.next_timeout(), None)?;
+            self.carry_out();
+        }
+        Ok(())
+    }
+
+    /// Takes messages as far as there is room for them, and somebody who gets them; none after a signal.
+    fn take(&mut self, input: &mut Input, asked_to_end: bool) -> Result<(), Failure> {
+        let now = self.port.now();
+        let nobody = self.waits && self.source.children() == 0;
+        while !self.finished && self.source.waiting() < WAITING_MAX {
+            let next = match self.pending.take() {
+                Some(_) if nobody && asked_to_end => None,
+                Some(message) => Some(message),
+                None if asked_to_end => None,
+                None => input.next()?,
+            };
+            let Some(message) = next else {
+                if asked_to_end || input.is_ended() {
+                    self.finished = true;
+                    self.source.finish(now);
+                }
+                break;
+            };
+            if nobody {
+                self.pending = Some(message);
+                break;
+            }
+            match self.source.send(now, &message) {
+                Ok(_) => {}
+                Err(SendError::WindowFull { .. }) => {
+                    self.pending = Some(message);
+                    break;
+                }
+                Err(error) => return Err(Failure::failed(error.to_string(), "start it again")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for something, and carries it out.
+    fn turn(&mut self, input: &Input) -> Result<(), Failure> {
+        self.carry_out();
+        let room = self.pending.is_none() && self.source.waiting() < WAITING_MAX;
+        let bell = input.bell().filter(|_| room && !self.finished);
+        self.port.wait(self.source.next_timeout(), bell)?;
+        self.carry_out();
+        Ok(())
+    }
+
+    fn carry_out(&mut self) {
+        for _ in 0..BATCH {
+            let Some((from, length)) = self.port.receive() else {
+                break;
+            };
+            let now = self.port.now();
+            self.source
+                .handle_datagram(now, from, self.port.bytes(length));
+        }
+        self.source.handle_timeout(self.port.now());
+        while let Some(to) = self.source.poll_transmit(&mut self.out) {
+            match to {
+                To::Address(address) => self.port.send(address, &self.out),
+                To::Children(links) => {
+                    let addresses = self.source.addresses(links);
+                    addresses.for_each(|to| self.port.send(to, &self.out));
+                }
+            }
+        }
+    }
+
+    /// Everybody has everything, knows the end, and has left or is gone.
+    fn is_done(&self) -> bool {
+        self.finished && self.source.children() == 0 && self.pending.is_none()
+    }
+}
+
+/// The number behind which this source numbers: that of the time.
+fn first_number() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
+    ms << COUNT_BITS
+}

@@ -1,0 +1,43 @@
+//! A stream's numbers and intervals.
+
+use std::time::Duration;
+
+use qsm_relay::{SessionId, Timing};
+use sha2::{Digest, Sha256};
+
+/// Round trips before they are measured: to children, and to a parent.
+const FIRST_TRIPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(20)];
+
+/// The session that a stream's name stands for: its first twelve bytes of SHA-256, little-endian.
+pub(super) fn session(name: &str) -> SessionId {
+    let digest = Sha256::digest(name.as_bytes());
+    let (mut source, mut group) = ([0; 8], [0; 4]);
+    source.copy_from_slice(&digest[..8]);
+    group.copy_from_slice(&digest[8..12]);
+    SessionId {
+        source: u64::from_le_bytes(source),
+        group: u32::from_le_bytes(group),
+    }
+}
+
+/// Intervals before round trips are measured.
+pub(super) fn timing() -> Timing {
+    let [children, parent] = FIRST_TRIPS;
+    Timing::new(children, parent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_session_that_does_not_change() {
+        let news = session("news");
+        assert_eq!(news, session("news"));
+        assert_ne!(news, session("new"));
+        assert_eq!(
+            (news.source, news.group),
+            (0x4f79_b995_e9a0_fb19, 0x1762_c2c2)
+        );
+    }
+}
