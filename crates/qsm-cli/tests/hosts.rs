@@ -253,6 +253,9 @@ fn two_sites_get_a_stream_whole_though_a_relay_is_killed_and_a_port_changes() {
         "5",
         "--listen",
         &source,
+        // So that it takes three seconds.
+        "--max-rate",
+        "120k",
     ];
     let mut publisher = start_words(&sites.lab, sites.hosts[0], &words);
     let shape = Shape {
