@@ -24,8 +24,11 @@ use crate::stats;
 /// Packets that wait for their time, beyond which no more are read.
 const WAITING_MAX: u64 = 256;
 /// Bits of a number that count packets; those above are milliseconds, so that a source that is started
-/// again numbers on behind its predecessor, which has sent a million packets a second at most.
-const COUNT_BITS: u32 = 10;
+/// again numbers on behind its predecessor, and in two milliseconds farther than any window reaches.
+const COUNT_BITS: u32 = 15;
+/// Milliseconds of Unix time at which numbers begin, 2026: until 2034 they are exact as numbers of JSON,
+/// in programs that take these for floating point.
+const BEGINNING_MS: u64 = 1_767_225_600_000;
 
 /// Arguments of `qsm relay pub`.
 #[derive(Debug, Clone, Args)]
@@ -235,5 +238,5 @@ impl Publisher {
 fn first_number() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
-    ms << COUNT_BITS
+    ms.saturating_sub(BEGINNING_MS) << COUNT_BITS
 }

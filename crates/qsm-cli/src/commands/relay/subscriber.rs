@@ -126,7 +126,7 @@ impl Subscriber {
             receiver: Receiver::new(id, number, timing(), parent, now),
             port,
             parent,
-            name: printable(&args.name).to_string(),
+            name: printable(&args.name),
             writer: Writer::start(form)?,
             pending: None,
             left: args.count,
