@@ -17,7 +17,11 @@ const ARROWS: [(&str, &[&str]); 39] = [
     // Bytes in, bytes out.
     ("qsm-parity", &[]),
     ("qsm-dissector", &["qsm-wire"]),
-    ("qsm-proto", &["qsm-wire", "qsm-parity"]),
+    // Signs and verifies what it numbers: functions of bytes and keys.
+    (
+        "qsm-proto",
+        &["qsm-wire", "qsm-parity", "qsm-identity", "qsm-origin"],
+    ),
     ("qsm-record", &["qsm-wire", "qsm-proto"]),
     // Keys and ciphers are at the sockets alone. What goes to all is signed by the keys of nodes.
     ("qsm-seal", &["qsm-identity", "qsm-wire"]),
@@ -35,7 +39,13 @@ const ARROWS: [(&str, &[&str]); 39] = [
     ("qsm-testnet", &["qsm-wire"]),
     (
         "qsm-sim",
-        &["qsm-wire", "qsm-proto", "qsm-gms", "qsm-testnet"],
+        &[
+            "qsm-wire",
+            "qsm-proto",
+            "qsm-gms",
+            "qsm-identity",
+            "qsm-testnet",
+        ],
     ),
     (
         "qsm-figures",

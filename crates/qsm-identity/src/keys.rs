@@ -107,6 +107,15 @@ impl NodeKey {
         Secret::generate().map(Self)
     }
 
+    /// The key that follows from this secret (RFC 8032 §5.1.5), for who has it already or draws keys of its own, as a
+    /// simulation does.
+    ///
+    /// # Errors
+    /// [`KeyError::Random`]: the library refuses to calculate with it.
+    pub fn from_seed(seed: &[u8; KEY_BYTES]) -> Result<Self, KeyError> {
+        Secret::of(Zeroizing::new(*seed)).map(Self)
+    }
+
     /// The text of its file, without an end of line: `qsm-node-secret-1.` and 43 digits. It is the secret itself.
     #[must_use]
     pub fn to_text(&self) -> Zeroizing<String> {

@@ -131,14 +131,19 @@ impl ProvenSeal<'_> {
         self.0.head.sequence
     }
 
-    /// The packets that it proves, with their digests, in order; its own is the last one.
-    pub fn digests(&self) -> impl Iterator<Item = (u64, Digest)> + '_ {
+    /// Number of the first packet that it proves.
+    #[must_use]
+    pub fn first(&self) -> u64 {
         let packets = u64::try_from(self.0.digests.len()).unwrap_or(0);
         // Not below 1: see `Seal::of`.
-        let first = self.sequence() - packets;
+        self.sequence() - packets
+    }
+
+    /// The packets that it proves, with their digests, in order; its own is the last one.
+    pub fn digests(&self) -> impl Iterator<Item = (u64, Digest)> + '_ {
         let listed = self.0.digests.iter().copied().map(Digest::from_bytes);
         let own = core::iter::once(Digest::of(self.0.datagram));
-        (first..).zip(listed.chain(own))
+        (self.first()..).zip(listed.chain(own))
     }
 }
 

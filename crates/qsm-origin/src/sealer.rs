@@ -98,6 +98,18 @@ impl Sealer {
         })
     }
 
+    /// Forgets what has not been sealed: nobody is there any more who could ask for a proof.
+    pub fn forget(&mut self) {
+        self.digests.clear();
+        self.since = None;
+    }
+
+    /// Number of packets that the next seal is for, as far as they have been noted.
+    #[must_use]
+    pub fn noted(&self) -> usize {
+        self.digests.len() / DIGEST_BYTES
+    }
+
     /// Content of the seal of all packets since the last one. It has to be sent as the only chunk of the packet with
     /// this header and this head, which is the next of the stream, without padding, with 0 for the message's number.
     ///

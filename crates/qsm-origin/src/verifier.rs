@@ -1,6 +1,6 @@
 //! The receiver's side: which packets were made by whom they name.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use qsm_identity::NodePublic;
 use qsm_wire::{Data, StreamId, cluster_of, origin_of};
@@ -47,12 +47,15 @@ enum Slot {
     Arrived(Digest),
     /// A seal of it has come, and it has not, or only forged.
     Told(Digest),
+    /// The next seal says that it is a seal, which has not come.
+    Seal,
     Proven(Digest),
 }
 
 /// Judges the packets of one stream by its seals, in whatever order they come.
 ///
-/// Where a sender signs two digests for one number, the first counts.
+/// Where a sender signs two digests for one number, the first counts. A seal is for all packets since the one before it,
+/// so what comes in the place of a seal that is lost is found by the next one.
 #[derive(Debug)]
 pub struct Verifier {
     cluster: u32,
@@ -62,6 +65,10 @@ pub struct Verifier {
     base: u64,
     /// Those of `base + 1` and above.
     slots: VecDeque<Slot>,
+    /// Seals among them.
+    seals: BTreeSet<u64>,
+    /// The last seal of all that were proven.
+    last_seal: u64,
 }
 
 impl Verifier {
@@ -74,6 +81,8 @@ impl Verifier {
             key,
             base: 0,
             slots: VecDeque::new(),
+            seals: BTreeSet::new(),
+            last_seal: 0,
         }
     }
 
@@ -107,6 +116,37 @@ impl Verifier {
         }
     }
 
+    /// Tells whether the packet with this number has come and is its sender's. Nothing is said of what is forgotten.
+    #[must_use]
+    pub fn is_proven(&self, sequence: u64) -> bool {
+        let at = self.place(sequence);
+        let slot = at.and_then(|at| self.slots.get(at));
+        matches!(slot, Some(Slot::Proven(_)))
+    }
+
+    /// Tells whether the packet with this number has come and has no proof yet.
+    #[must_use]
+    pub fn waits(&self, sequence: u64) -> bool {
+        let at = self.place(sequence);
+        let slot = at.and_then(|at| self.slots.get(at));
+        matches!(slot, Some(Slot::Arrived(_)))
+    }
+
+    /// Number of the last packet that is known to be its sender's, by the seals that have come: the sender has sent so many
+    /// at least. 0 before the first seal.
+    #[must_use]
+    pub fn sealed_upto(&self) -> u64 {
+        self.last_seal
+    }
+
+    /// Tells whether a seal with a number above `after`, up to `upto`, is proven. What comes before it and has no proof
+    /// gets none any more, if everything up to `upto` has come: so has every seal.
+    #[must_use]
+    pub fn is_sealed_within(&self, after: u64, upto: u64) -> bool {
+        let above = after.saturating_add(1);
+        above <= upto && self.seals.range(above..=upto).next().is_some()
+    }
+
     /// Packets that wait for a seal, ascending: what is not proven when none can come any more.
     pub fn unproven(&self) -> impl Iterator<Item = u64> + '_ {
         let numbered = (self.base.saturating_add(1)..).zip(&self.slots);
@@ -120,6 +160,7 @@ impl Verifier {
             usize::try_from(gone).map_or(self.slots.len(), |gone| gone.min(self.slots.len()));
         self.slots.drain(..gone);
         self.base = self.base.max(sequence);
+        self.seals = self.seals.split_off(&self.base.saturating_add(1));
     }
 
     /// Place of a number above the base, if it is in the window.
@@ -149,11 +190,16 @@ impl Verifier {
                 Verdict::Proven
             }
             Slot::Told(told) | Slot::Proven(told) => judge(told == digest),
+            // This one says nothing of being a seal.
+            Slot::Seal => Verdict::Forged,
         }
     }
 
     /// Takes over what a seal says, its own packet being the last that it is for.
     fn tell(&mut self, seal: &ProvenSeal<'_>, findings: &mut Vec<Finding>) -> Verdict {
+        self.seals.insert(seal.sequence());
+        self.last_seal = self.last_seal.max(seal.sequence());
+        self.tell_former(seal.first().saturating_sub(1), findings);
         for (sequence, digest) in seal.digests() {
             let Some(at) = self.place(sequence) else {
                 continue;
@@ -161,19 +207,33 @@ impl Verifier {
             let own = sequence == seal.sequence();
             let slot = self.slot(at);
             let (next, verdict) = match *slot {
-                Slot::Unknown if own => (Slot::Proven(digest), None),
+                Slot::Unknown | Slot::Seal if own => (Slot::Proven(digest), None),
                 Slot::Unknown => (Slot::Told(digest), None),
                 Slot::Arrived(other) if other == digest => {
                     (Slot::Proven(digest), Some(Verdict::Proven))
                 }
                 Slot::Arrived(_) if own => (Slot::Proven(digest), Some(Verdict::Forged)),
                 Slot::Arrived(_) => (Slot::Told(digest), Some(Verdict::Forged)),
-                known @ (Slot::Told(_) | Slot::Proven(_)) => (known, None),
+                known @ (Slot::Told(_) | Slot::Proven(_) | Slot::Seal) => (known, None),
             };
             *slot = next;
             findings.extend(verdict.map(|verdict| Finding { sequence, verdict }));
         }
         Verdict::Proven
+    }
+
+    /// The packet right before those of a seal is a seal too: a sender seals its stream from the first packet on.
+    fn tell_former(&mut self, sequence: u64, findings: &mut Vec<Finding>) {
+        let Some(at) = self.place(sequence) else {
+            return;
+        };
+        let slot = self.slot(at);
+        let arrived = matches!(slot, Slot::Arrived(_));
+        if arrived || matches!(slot, Slot::Unknown) {
+            *slot = Slot::Seal;
+        }
+        let verdict = Verdict::Forged;
+        findings.extend(arrived.then_some(Finding { sequence, verdict }));
     }
 }
 

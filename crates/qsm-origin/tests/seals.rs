@@ -249,6 +249,31 @@ fn a_packet_in_the_place_of_a_seal_is_found_forged() {
     assert_eq!(take(&mut maker.verifier(), &train[1]).0, Verdict::Forged);
 }
 
+// Rule R-SEC-31.
+#[test]
+fn a_packet_in_the_place_of_a_seal_that_is_lost_is_found_by_the_next_seal() {
+    let mut maker = Maker::new();
+    let (first, second) = (maker.train(1), maker.train(1));
+    let mut forged = maker.packet(GroupId(5), b"forged");
+    forged[..44].copy_from_slice(&first[1][..44]);
+    let mut verifier = maker.verifier();
+    for packet in [&first[0], &forged, &second[0]] {
+        assert_eq!(take(&mut verifier, packet).0, Verdict::Waits);
+    }
+    let (_, findings) = take(&mut verifier, &second[1]);
+    let found = findings.iter().map(|found| (found.sequence, found.verdict));
+    let found: Vec<_> = found.collect();
+    assert_eq!(found, [(2, Verdict::Forged), (3, Verdict::Proven)]);
+    assert!(verifier.is_sealed_within(2, 4) && !verifier.is_sealed_within(2, 3));
+    assert_eq!(take(&mut verifier, &forged).0, Verdict::Forged, "again");
+    assert!(verifier.waits(1) && !verifier.is_proven(1));
+    assert_eq!(take(&mut verifier, &first[1]).0, Verdict::Proven);
+    assert!((1..=4).all(|sequence| verifier.is_proven(sequence)));
+    assert_eq!(verifier.sealed_upto(), 4);
+    verifier.forget_upto(4);
+    assert!(!verifier.is_sealed_within(0, 9) && !verifier.is_proven(4));
+}
+
 #[test]
 fn seals_of_another_stream_life_view_number_or_cluster_prove_nothing() {
     let mut maker = Maker::new();

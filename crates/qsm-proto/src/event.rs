@@ -172,6 +172,18 @@ pub enum Event {
     },
     /// Datagrams have come that were changed or cut short on their way.
     Damaged(Damage),
+    /// Packets have come in the name of a sender that has not made them: a member, or somebody who has its keys, forges.
+    /// Told of one stream every 100 ms at most.
+    Forged {
+        /// The region.
+        region: RegionId,
+        /// In whose name.
+        sender: Origin,
+        /// Number in the sender's stream of one of them, the last one found.
+        sequence: u64,
+        /// How many were found since this was told last.
+        packets: u64,
+    },
     /// Multicast does not reach a member of the region: this node, or a member to which this node
     /// speaks.
     Deaf(Deafness),

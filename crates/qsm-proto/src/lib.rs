@@ -50,6 +50,7 @@ mod introduction;
 mod lifetimes;
 pub mod membership;
 mod node;
+mod origin;
 pub mod outbox;
 mod priority;
 mod publication;
@@ -79,6 +80,7 @@ pub use event::{
     Deafness, Deliver, Delivery, Event, Events, LossCause, MessageRange, Miss, PublishError,
     UnconfirmedCause, UnservedCause,
 };
+pub use origin::OriginDemand;
 pub use outbox::{Outbox, Reason, Transmit};
 pub use priority::Priority;
 pub use publication::Publication;

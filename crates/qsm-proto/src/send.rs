@@ -43,6 +43,8 @@ mod past;
 mod pool;
 pub mod rate;
 mod retained;
+mod sealing;
+mod seals;
 mod status;
 mod store;
 mod timing;
@@ -67,6 +69,7 @@ pub use self::transmit::Train;
 use self::batching::BatchEnd;
 use self::minimum::MinimumRate;
 use self::rate::{Pacer, RateConfig};
+use self::seals::StreamSeals;
 use self::status::Alarms;
 use self::store::SendBuffer;
 use self::timing::PacketTimes;
@@ -315,6 +318,8 @@ pub struct SendStream {
     sendings: Option<Box<PacketTimes>>,
     /// Way of a packet until it is sent, if that is timed.
     passage: Option<Box<Passage>>,
+    /// Seals of what is sent, if that is signed.
+    seals: Option<Box<StreamSeals>>,
     intake: Intake,
     /// Members that were away have not said yet that they have what was sent before the newest view.
     confirms: bool,
@@ -345,6 +350,7 @@ impl SendStream {
             counters: SendCounters::default(),
             sendings: None,
             passage: None,
+            seals: None,
             intake: Intake::Freely,
             confirms: false,
         }
@@ -440,6 +446,8 @@ impl SendStream {
             return;
         }
         self.close_packet(now, 0);
+        // Who leaves with this view needs the proof of what was sent before.
+        self.write_seal(now);
         let start = self.store.assembled() + 1;
         self.openings.push(Opening { view, start });
         if let [.., oldest, between, _] = self.openings[..]
@@ -483,6 +491,7 @@ impl SendStream {
             return;
         }
         self.close_packet(now, 0);
+        self.write_seal(now);
         self.intake = Intake::Finished;
         if self.marks.highest > 0 {
             self.alarms.heartbeat_now(now);
@@ -492,7 +501,7 @@ impl SendStream {
     /// Nothing is unsent, and everybody has everything.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.unsent_bytes() == 0 && self.stable_upto() == self.marks.highest
+        self.unsent_bytes() == 0 && self.stable_upto() == self.marks.highest && !self.owes_seal()
     }
 
     /// Highest packet sent; 0 before the first.

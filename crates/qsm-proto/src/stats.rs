@@ -20,6 +20,8 @@ qsm_metrics::metrics! {
         messages_filtered: counter(messages),
         /// Fresh data packets sent.
         data_sent: counter(packets),
+        /// Seals of origin among them (R-SEC-30).
+        seals_sent: counter(packets),
         /// Data packets received for the first time.
         data_received: counter(packets),
         /// Data packets received again and dropped.
@@ -90,6 +92,10 @@ qsm_metrics::metrics! {
         packets_unknown: counter(packets),
         /// Packets given up, because their messages had expired.
         packets_expired: counter(packets),
+        /// Packets given up that have come and cannot be proven (R-SEC-33).
+        packets_unproven: counter(packets),
+        /// Packets that their sender has not made, by its seals (R-SEC-31).
+        packets_forged: counter(packets),
         /// Messages reported as lost, but those that had expired.
         messages_lost: counter(messages),
         /// Messages reported as lost because they had expired before they came.
@@ -185,6 +191,8 @@ qsm_metrics::metrics! {
         discard_ahead: counter(packets),
         /// Packets there was no memory for.
         discard_memory: counter(packets),
+        /// Packets of senders whose key is not known, where messages wait for proof.
+        discard_untrusted: counter(packets),
         /// Packets of more streams than the limit.
         discard_streams: counter(packets),
         /// Packets that a leaving or joining node need not deliver.

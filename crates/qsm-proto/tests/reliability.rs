@@ -2,6 +2,7 @@
 //! losses are repaired among receivers, and the sender is asked only for what no cacher has.
 
 mod cluster;
+mod origin;
 
 use std::net::SocketAddr;
 use std::time::Duration;

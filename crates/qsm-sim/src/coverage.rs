@@ -75,6 +75,8 @@ qsm_metrics::metrics! {
         forged: counter(datagrams),
         /// True packets in which a number has jumped.
         jump: counter(datagrams),
+        /// Packets in a sender's name that it has not sent.
+        in_name: counter(datagrams),
     }
 }
 
@@ -91,6 +93,7 @@ impl GarbageCoverage {
             Garbage::Strayed => &mut self.strayed,
             Garbage::Forged => &mut self.forged,
             Garbage::Jump => &mut self.jump,
+            Garbage::InName => &mut self.in_name,
         }
     }
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use qsm_proto::{Random, Seed};
-use qsm_wire::{Coverage, HEADER_BYTES, Packet, VERSION, seal};
+use qsm_wire::{Body, Chunk, Coverage, DataHeader, HEADER_BYTES, Packet, Part, VERSION, seal};
 
 /// Something that goes wrong at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,11 +172,14 @@ pub enum Garbage {
     Forged,
     /// A true packet in which a number has jumped to 2^63. As `Forged`.
     Jump,
+    /// The packet behind a true one, in its sender's name, by a member that has all keys. As `Forged`, but that nodes
+    /// which wait for proof can tell.
+    InName,
 }
 
 impl Garbage {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Random,
         Self::Truncated,
         Self::Flipped,
@@ -186,6 +189,7 @@ impl Garbage {
         Self::Strayed,
         Self::Forged,
         Self::Jump,
+        Self::InName,
     ];
 
     /// The kinds that must change nothing.
@@ -212,13 +216,14 @@ impl Garbage {
             Self::Strayed => "strayed",
             Self::Forged => "forged",
             Self::Jump => "jump",
+            Self::InName => "in-name",
         }
     }
 
     /// Whether nothing but survival can be asked for afterwards.
     #[must_use]
     pub fn is_forgery(self) -> bool {
-        matches!(self, Self::Forged | Self::Jump)
+        matches!(self, Self::Forged | Self::Jump | Self::InName)
     }
 
     /// Makes a datagram of this kind from a true one; `None` when that one does not serve.
@@ -247,6 +252,7 @@ impl Garbage {
                 let length = index(&mut random, 300);
                 bytes.extend((0..length).map(|_| byte(&mut random)));
             }
+            Self::InName => bytes = next_in_name(model)?,
             Self::FutureVersion => *bytes.first_mut()? = VERSION + 1 + byte(&mut random) % 100,
             Self::Jump => {
                 let words = bytes.len().checked_sub(32)? / 4;
@@ -263,6 +269,30 @@ impl Garbage {
         let believed = Packet::open(&bytes).is_ok();
         (believed == self.is_forgery()).then_some(bytes)
     }
+}
+
+/// The packet that a sender may send next, with a message that it has not published.
+fn next_in_name(model: &[u8]) -> Option<Vec<u8>> {
+    let packet = Packet::decode(model).ok()?;
+    let Body::Data(data) = packet.body else {
+        return None;
+    };
+    let head = DataHeader {
+        sequence: data.head.sequence + 1,
+        view_age: data.head.view_age.saturating_add(1),
+        ..data.head
+    };
+    let chunk = data.chunks().next()?;
+    let mut bytes = Vec::new();
+    head.encode(&packet.header, &mut bytes);
+    let forged = Chunk {
+        message: chunk.message.wrapping_add(1),
+        part: Part::Whole,
+        content: b"in another's name",
+        ..chunk
+    };
+    forged.encode(&mut bytes);
+    Some(bytes)
 }
 
 fn index(random: &mut Random, bound: usize) -> usize {
@@ -302,6 +332,7 @@ mod tests {
             let forged = Garbage::Forged.make(&model, Seed(seed));
             assert!(forged.is_none_or(|bytes| Packet::open(&bytes).is_ok()));
         }
+        assert_eq!(Garbage::InName.make(&model, Seed(0)), None, "it is no data");
         assert!((0..50).any(|seed| Garbage::Jump.make(&model, Seed(seed)).is_some()));
         assert_eq!(Garbage::Replayed.make(&model, Seed(0)), Some(model));
     }

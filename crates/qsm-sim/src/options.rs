@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use qsm_gms::GroupPace;
 use qsm_proto::send::Batching;
 use qsm_proto::view::Layout;
-use qsm_proto::{Limits, Pace, Promptness, Recovery, Seed};
+use qsm_proto::{Limits, OriginDemand, Pace, Promptness, Recovery, Seed};
 use qsm_testnet::NetworkOptions;
 
 use crate::content::Sizes;
@@ -92,6 +92,8 @@ pub struct SimOptions {
     pub tagged: bool,
     /// A member that lies; `None`: all are honest.
     pub insider: Option<Insider>,
+    /// Nodes sign what they send, and demand proof of what others send (R-SEC-30).
+    pub origin: Option<OriginDemand>,
     /// How regions are cut.
     pub layout: Layout,
     /// What the work of nodes costs; `None`: no time but the network's `cpu_per_datagram`.
@@ -155,6 +157,7 @@ impl SimOptions {
             refusals: false,
             tagged: false,
             insider: None,
+            origin: None,
             layout: Layout::default(),
             costs: None,
             invariants_every: 1,

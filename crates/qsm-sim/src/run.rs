@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use qsm_proto::{FullReaders, Instant, Reason, Seed, nanoseconds};
+use qsm_proto::{FullReaders, Instant, OriginDemand, Reason, Seed, nanoseconds};
 
 use crate::checkers::survivors::{self, Survivors};
 use crate::checkers::traffic::{self, Course};
@@ -340,7 +340,9 @@ impl Run {
             let Some(datagram) = kind.make(&model.bytes, seed) else {
                 continue;
             };
-            world.checkers.armed &= world.options.tagged || !kind.is_forgery();
+            let proven = world.options.origin == Some(OriginDemand::Verified);
+            let told = world.options.tagged || proven && kind == Garbage::InName;
+            world.checkers.armed &= told || !kind.is_forgery();
             *world.coverage.garbage.of(kind) += 1;
             let target = match kind {
                 Garbage::Replayed => world.engine.receivers(model.to),

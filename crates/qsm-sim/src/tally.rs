@@ -111,7 +111,7 @@ impl Tally {
     }
 
     /// Kinds of faults that have never happened; forged packets happen only where they are asked
-    /// for.
+    /// for, and those in a sender's name in scenarios alone.
     #[must_use]
     pub fn never(&self, forgery: bool) -> Vec<String> {
         let forged =
@@ -119,6 +119,7 @@ impl Tally {
         let rows = self.faults().into_iter().filter(|(_, count)| *count == 0);
         rows.map(|(name, _)| name)
             .filter(|name| forgery || !forged.contains(name))
+            .filter(|name| !name.ends_with(Garbage::InName.name()))
             .collect()
     }
 

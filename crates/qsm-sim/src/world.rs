@@ -6,6 +6,7 @@ mod expiry;
 mod foreign;
 mod insider;
 mod names;
+mod origin;
 mod plans;
 mod prompt;
 mod repairs;
@@ -187,9 +188,8 @@ impl World {
         app.requests.clear();
         app.entering.clear();
         app.closing = false;
-        let seed = Seed(mix(
-            self.options.seed.wrapping_add(app.starts << 40) ^ (host as u64)
-        ));
+        let draw = self.options.seed.wrapping_add(app.starts << 40) ^ (host as u64);
+        let seed = Seed(mix(draw));
         let plan = self.options.host(host);
         let usual = Config::new(app.node, self.options.address(host));
         let name = self.options.node_name(host);
@@ -220,8 +220,7 @@ impl World {
                 self.node_kind.machine(service, config, seed, local)
             }
         };
-        let refused = |reason| Violation::new("machine", format!("host {host}: {reason}"));
-        let machine = machine.map_err(refused)?;
+        let machine = self.with_origin(host, machine)?;
         self.engine.start(host, machine, plan.discovery());
         // A first call, so that what a machine wants to send at its start leaves.
         self.engine

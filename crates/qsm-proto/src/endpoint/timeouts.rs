@@ -22,6 +22,7 @@ impl Endpoint {
         self.for_each_region(|cx| cx.answer_collected());
         self.regions
             .make_requests(&mut self.node, &mut self.membership, out);
+        self.for_each_region(|cx| cx.give_up_unproven(out));
         self.regions.table.go_on_delivering(&mut self.node, out);
         self.for_each_region(|cx| cx.note_readers());
         self.for_each_region(|cx| cx.return_from_absence());

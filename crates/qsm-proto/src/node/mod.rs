@@ -17,6 +17,7 @@ pub(crate) use self::queue::{Round, Verdict};
 pub(crate) use self::send_limit::SendLimit;
 
 use crate::history::History;
+use crate::origin::Proofs;
 use crate::outbox::Outbox;
 use crate::receive::{
     Cursors, DeliveryContext, PacketStore, RequestTiming, RetryInterval, StreamContext,
@@ -42,6 +43,8 @@ pub(crate) struct NodeState {
     pub(crate) stats: Stats,
     pub(crate) events: Events,
     pub(crate) outbox: Outbox,
+    /// What it proves its origin by, and demands of others; `None`: nothing.
+    pub(crate) proofs: Option<Box<Proofs>>,
     pub(crate) meter: ReceiveMeter,
     /// Whether the runtime has not read all that has arrived, and for how long in all.
     pub(crate) backlog: Backlog,
@@ -100,6 +103,7 @@ impl NodeState {
             stats: Stats::default(),
             events: Events::default(),
             outbox: Outbox::new(),
+            proofs: None,
             meter: ReceiveMeter::new(&config.pace, now),
             backlog: Backlog::default(),
             streams: 0,

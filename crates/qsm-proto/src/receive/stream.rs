@@ -4,6 +4,7 @@ mod delivery;
 mod numbers;
 mod pause;
 mod prompt;
+mod proof;
 mod reach;
 mod receipt;
 mod repaired;
@@ -19,6 +20,7 @@ use qsm_wire::{AbsentCause, Data, Hop, MemberIndex, Opening, SeqRange, StreamId,
 use self::blocks::HeldBlocks;
 use self::numbers::LostNumbers;
 use self::prompt::Walks;
+use self::proof::StreamProof;
 use super::early::EarlyPackets;
 use super::reassembly::Reassembly;
 use super::{
@@ -39,8 +41,17 @@ pub enum Arrival {
     Taken,
     /// Taken; it was missing, and these members wait for it here.
     Awaited(Waiters),
-    /// Known already, or not for this node, or no room: counted, nothing changed.
+    /// Known already, or not for this node, or no room, or not its sender's: counted, nothing changed.
     Dropped,
+}
+
+impl Arrival {
+    fn of(waiters: Waiters) -> Self {
+        match waiters.is_empty() {
+            true => Self::Taken,
+            false => Self::Awaited(waiters),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +127,8 @@ pub struct ReceiveStream {
     lost_numbers: Option<Box<LostNumbers>>,
     /// How far messages have been handed out ahead of their order.
     walks: Option<Box<Walks>>,
+    /// What is known of its origin, if that is to be proven.
+    proof: Option<Box<StreamProof>>,
     contiguous_at_close: u64,
 }
 
@@ -180,6 +193,7 @@ impl ReceiveStream {
             held_blocks: HeldBlocks::default(),
             lost_numbers: None,
             walks: None,
+            proof: None,
             contiguous_at_close: 0,
         }
     }
@@ -190,10 +204,10 @@ impl ReceiveStream {
         self.id
     }
 
-    /// Everything up to here has arrived or is lost.
+    /// Everything up to here has arrived, and is proven if it has to be, or is lost.
     #[must_use]
     pub fn contiguous(&self) -> u64 {
-        self.contiguous
+        self.deliverable()
     }
 
     /// Highest number that this node knows or is not concerned with.
@@ -209,7 +223,7 @@ impl ReceiveStream {
         if self.highest < self.start {
             self.highest.min(self.announced)
         } else {
-            self.highest
+            self.claimed()
         }
     }
 
@@ -295,8 +309,8 @@ impl ReceiveStream {
     /// round can help.
     #[must_use]
     pub fn needs_rounds(&self) -> bool {
-        let stable = self.marks.stable_upto >= self.highest || self.highest < self.start;
-        !stable || self.contiguous < self.highest || self.behind()
+        let stable = self.marks.stable_upto >= self.claimed() || self.highest < self.start;
+        !stable || self.contiguous < self.claimed() || self.behind()
     }
 
     /// What the token wants to know (R066). Packets of views that are newer than the ring's do
@@ -306,11 +320,12 @@ impl ReceiveStream {
         let newest = history.newest().number();
         let newer = self.openings.iter().find(|opening| opening.view > newest);
         let end = newer.map_or(u64::MAX, |opening| opening.start.saturating_sub(1));
+        let (proven, sent) = (end.min(self.proven_upto()), end.min(self.claimed()));
         Report {
             highest: self.sent(),
-            arrived: self.arrived.max(self.copied).max(self.contiguous).min(end),
-            contiguous: self.accounted_upto().min(end),
-            cached: self.cached(history).min(end),
+            arrived: self.arrived.max(self.copied).max(self.contiguous).min(sent),
+            contiguous: self.accounted_upto().min(proven),
+            cached: self.cached(history).min(proven),
             missing: !self.gaps.is_empty(),
         }
     }
@@ -382,6 +397,9 @@ impl ReceiveStream {
     ) -> Arrival {
         let (data, hop) = (incoming.data, incoming.header.hop);
         let sequence = data.head.sequence;
+        if self.proof.is_some() && !self.judge(incoming, context) {
+            return Arrival::Dropped;
+        }
         self.note_head(data, hop);
         if !self.admit(sequence, context) {
             return Arrival::Dropped;
@@ -440,18 +458,13 @@ impl ReceiveStream {
             self.held = held;
             self.hurry(Some(sequence), history, context);
         }
-        let waiters = match gap {
+        Arrival::of(match gap {
             Some(gap) => {
                 self.note_repair(&gap, hop, context);
                 gap.waiters
             }
             None => self.early.take(sequence),
-        };
-        if waiters.is_empty() {
-            Arrival::Taken
-        } else {
-            Arrival::Awaited(waiters)
-        }
+        })
     }
 
     /// Gives up packets that exist nowhere, or are not repaired any more. Returns how many that were.
@@ -621,6 +634,7 @@ impl ReceiveStream {
         self.contiguous = self.highest;
         self.gaps = Gaps::default();
         self.early = EarlyPackets::default();
+        self.forget_proofs();
     }
 
     /// Panics if the state contradicts itself.

@@ -40,6 +40,9 @@ impl RegionCx<'_> {
             return false;
         }
         let (sender, head) = (incoming.header.origin, &incoming.data.head);
+        if self.node.proofs.is_some() && !self.is_trusted(sender) {
+            return false;
+        }
         let stream = match self.region.streams.get_mut(&sender) {
             Some(stream) => stream,
             None => {
@@ -58,12 +61,17 @@ impl RegionCx<'_> {
             self.node
                 .stream_context(&self.region.backoff, history, &self.region.groups, out);
         let arrival = stream.take(incoming, history, held, &mut context);
+        if self.node.proofs.is_some() {
+            self.tell_forged(sender);
+        }
         if arrival == Arrival::Dropped {
             return false;
         }
         let (now, bytes) = (self.node.now, incoming.datagram.bytes.len());
         if let Some(lifetimes) = &mut self.region.lifetimes {
-            lifetimes.note(now, sender, stream.sent());
+            let stream = self.region.streams.get(&sender);
+            let sent = stream.map_or(0, ReceiveStream::sent);
+            lifetimes.note(now, sender, sent);
         }
         self.region.ring.note_traffic(now, bytes);
         self.node.earn_repairs(bytes);
@@ -274,6 +282,9 @@ impl RegionCx<'_> {
         }
         self.region.streams.insert(sender, stream);
         self.node.streams += 1;
+        if self.node.proofs.is_some() {
+            self.judge_stream(sender);
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `queries` | where streams begin, and who is asked for that |
 //! | `parity` | sums of blocks, instead of many packets |
 //! | `numbers` | which messages were in packets that are lost, as their sender says |
+//! | `origin` | whose packets are believed, and what is told of forged ones |
 //! | `marks` | which messages each receiver is owed |
 //! | `filters`, `shares` | members that do not receive all groups, and what follows |
 //! | `views` | a new view of one region |
@@ -37,6 +38,7 @@ mod lacking;
 mod leaving;
 mod marks;
 mod numbers;
+mod origin;
 mod parity;
 mod passed;
 mod queries;
@@ -318,13 +320,13 @@ impl Region {
         self.receivers
     }
 
-    /// Whether this node has that packet's bytes.
+    /// Whether this node has that packet's bytes, and knows them to be its sender's where it waits for proof.
     pub(crate) fn holds(&self, sender: Origin, sequence: u64, store: &PacketStore) -> bool {
         let own = self.sender.as_ref();
         let own = own.filter(|own| own.id().origin == sender);
         let kept = self.streams.get(&sender);
         own.is_some_and(|own| own.packet(sequence).is_some())
-            || kept.is_some_and(|kept| kept.packet(sequence, store).is_some())
+            || kept.is_some_and(|kept| kept.has(sequence, store))
     }
 
     /// Lends this node's stream, which begins behind `forgotten` if there is none yet; and the
@@ -578,6 +580,7 @@ impl Region {
             let request = stream.due().max(requests_from);
             next = next.min(request).min(stream.interrupted());
             next = next.min(stream.numbers_due()).min(stream.prompt_due());
+            next = next.min(stream.unproven_due());
         }
         for query in self.queries.values() {
             next = next.min(query.due);
@@ -598,6 +601,7 @@ impl Region {
         stats.reader_waits += self.readers.counted();
         if let Some(sender) = &self.sender {
             stats.data_sent += sender.counters().packets;
+            stats.seals_sent += sender.seals();
             stats.last_resort += sender.counters().last_resort;
             let minimum = sender.minimum_counters();
             stats.sent_beyond_window += minimum.beyond_window;
@@ -649,6 +653,9 @@ fn resumed(node: &NodeState, channel: ChannelId, past: Past, retains: bool) -> S
     let mut stream = SendStream::resume(SendConfig::new(&node.config), node.header(), id, past);
     if retains {
         stream.begin_retaining();
+    }
+    if let Some(proofs) = &node.proofs {
+        stream.seal_by(Arc::clone(&proofs.key));
     }
     stream
 }

@@ -8,7 +8,7 @@
 
 use core::time::Duration;
 
-use qsm_wire::{CHUNK_HEADER_BYTES, Chunk, DataHeader, Part, TOTAL_LENGTH_BYTES};
+use qsm_wire::{CHUNK_HEADER_BYTES, Chunk, Part, TOTAL_LENGTH_BYTES};
 
 use super::batching::BatchEnd;
 use super::{Batching, BlockPool, Intake, Message, PushError, SendConfig, SendStream, wide};
@@ -133,10 +133,10 @@ impl SendStream {
         if self.intake == Intake::Finished || self.unsent_bytes() >= self.config.backlog_bytes {
             return 0;
         }
-        let capacity = self.config.packet_bytes;
-        let room = self.store.open_room(capacity);
-        let here = self.store.packets_after(self.store.end() + room, capacity);
-        let packets = here + free_blocks * self.config.packets_per_block();
+        let room = self.store.open_room(self.config.packet_bytes);
+        let here = self.packets_here(self.store.end() + room);
+        let packets = here + free_blocks * self.packets_per_block();
+        let packets = packets.saturating_sub(self.seals_among(packets));
         match packets {
             0 => room.saturating_sub(CHUNK_HEADER_BYTES),
             more => self.config.content_bytes(more),
@@ -150,14 +150,13 @@ impl SendStream {
         if self.intake == Intake::Finished || self.unsent_bytes() >= self.config.backlog_bytes {
             return None;
         }
-        let capacity = self.config.packet_bytes;
-        let room = self.store.open_room(capacity);
+        let room = self.store.open_room(self.config.packet_bytes);
         let bytes = CHUNK_HEADER_BYTES + length;
         if bytes > self.config.packet_room() {
             return Some(self.blocks_for(length, room > FIRST_PART_BYTES));
         }
-        let end = self.store.end() + self.padding_bytes();
-        let fits = bytes <= room || self.store.packets_after(end, capacity) > 0;
+        let end = self.store.end() + self.padding_bytes() + self.next_seal_bytes();
+        let fits = bytes <= room || self.packets_here(end) > 0;
         Some(usize::from(!fits))
     }
 
@@ -170,12 +169,13 @@ impl SendStream {
         let length = message.payload.len();
         let max = self.config.message_bytes_max(pool.limit_blocks());
         let total = u32::try_from(length).map_err(|_| PushError::TooLarge { max })?;
-        if length > max {
-            return Err(PushError::TooLarge { max });
-        }
         let capacity = self.config.packet_bytes;
         let begins_here = self.store.open_room(capacity) > FIRST_PART_BYTES;
-        if self.blocks_for(length, begins_here) > pool.free_blocks() {
+        let blocks = self.blocks_for(length, begins_here);
+        if length > max || blocks > pool.limit_blocks() && self.seals.is_some() {
+            return Err(PushError::TooLarge { max });
+        }
+        if blocks > pool.free_blocks() {
             return Err(PushError::Full);
         }
         if !begins_here {
@@ -214,9 +214,10 @@ impl SendStream {
         let total = if begins_here { 0 } else { TOTAL_LENGTH_BYTES };
         let each = self.config.packet_room() - CHUNK_HEADER_BYTES;
         let packets = (length + total - first).div_ceil(each);
+        let packets = packets + self.seals_among(packets);
         packets
-            .saturating_sub(self.store.packets_after(end, capacity))
-            .div_ceil(self.config.packets_per_block())
+            .saturating_sub(self.packets_here(end))
+            .div_ceil(self.packets_per_block())
     }
 
     /// Closes the open packet and opens the next one, in a new block if need be.
@@ -224,29 +225,43 @@ impl SendStream {
         if self.minimum.is_some() {
             self.pass_over(now, pool);
         }
+        if self.seals.is_some() {
+            return self.next_sealed_packet(now, pool);
+        }
         let padding = self.padding_bytes();
-        let capacity = self.config.packet_bytes;
-        if self
-            .store
-            .packets_after(self.store.end() + padding, capacity)
-            > 0
-        {
+        let end = self.store.end() + padding;
+        if self.store.packets_after(end, self.config.packet_bytes) > 0 {
             self.close_packet(now, padding);
         } else {
             let block = pool.take().ok_or(PushError::Full)?;
             self.close_packet(now, padding);
             self.store.add_block(block);
         }
-        let opening = self.opening();
-        let sequence = self.store.assembled() + 1;
-        let head = DataHeader {
-            channel: self.channel,
-            view: opening.view,
-            sequence,
-            view_age: u32::try_from(sequence - opening.start).unwrap_or(u32::MAX),
-        };
-        self.store.open(now, &self.header, &head);
+        self.open_next(now);
         Ok(())
+    }
+
+    /// The same where packets are sealed, perhaps with a seal between both.
+    #[cold]
+    fn next_sealed_packet(&mut self, now: Instant, pool: &mut BlockPool) -> Result<(), PushError> {
+        let padding = self.padding_bytes();
+        let end = self.store.end() + padding + self.next_seal_bytes();
+        let block = match self.packets_here(end) {
+            0 => Some(pool.take().ok_or(PushError::Full)?),
+            _ => None,
+        };
+        self.close_packet(now, padding);
+        self.seal_if_full(now);
+        if let Some(block) = block {
+            self.store.add_block(block);
+        }
+        self.open_next(now);
+        Ok(())
+    }
+
+    fn open_next(&mut self, now: Instant) {
+        let head = self.next_head();
+        self.store.open(now, &self.header, &head);
     }
 
     /// By how much the open packet is filled up if it is closed for want of room.
@@ -272,6 +287,9 @@ impl SendStream {
         self.closed_bytes += length;
         self.run.closed(length);
         self.counters.padding_bytes += wide(padding);
+        if self.seals.is_some() {
+            self.note_closed(now);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What receivers say, and what follows from it.
 
+use qsm_origin::SEAL_GROUP;
 use qsm_wire::{Ack, Data, GroupId, ViewNumber};
 
 use super::store::SentPacket;
@@ -134,6 +135,7 @@ impl SendStream {
         }
         self.in_flight_bytes -= self.store.release(stable, pool);
         self.note_stable(stable);
+        self.note_sealed_upto(stable);
         if self.stable_upto() == self.marks.highest {
             self.alarms.all_stable();
         }
@@ -150,7 +152,9 @@ impl SendStream {
     /// The same, with packets that are stable and kept for members that are away.
     pub fn kept(&self, after: u64, upto: u64) -> impl Iterator<Item = (GroupId, u32)> {
         let packets = self.store.kept(after, upto).filter_map(Data::read_again);
-        packets.flat_map(|packet| packet.chunks().map(|chunk| (chunk.group, chunk.message)))
+        let chunks = packets.flat_map(|packet| packet.chunks());
+        let messages = chunks.filter(|chunk| chunk.group != SEAL_GROUP);
+        messages.map(|chunk| (chunk.group, chunk.message))
     }
 
     /// The last packet of the views before this one; `None` if it is not known.
@@ -209,6 +213,7 @@ impl SendStream {
     /// memory. Numbers already given are not given again.
     pub fn no_receivers(&mut self, pool: &mut BlockPool) {
         self.store.clear(pool, self.counters.messages);
+        self.forget_unsealed();
         self.confirms = false;
         let all = self.store.assembled();
         self.sendings = None;

@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 
+use qsm_origin::SEAL_GROUP;
 use qsm_wire::{Data, GroupId};
 
 use super::pool::BlockPool;
@@ -107,6 +108,7 @@ impl RetainedPackets {
     fn note_freed(&mut self, sequence: u64, packet: &[u8]) {
         let chunks = Data::read_again(packet).into_iter();
         let chunks = chunks.flat_map(|data| data.chunks());
+        let chunks = chunks.filter(|chunk| chunk.group != SEAL_GROUP);
         self.freed.extend(chunks.map(|chunk| FreedMessage {
             sequence,
             group: chunk.group,

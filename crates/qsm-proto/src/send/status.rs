@@ -34,7 +34,7 @@ pub(super) struct Alarms {
     /// Times that this has been so since the last acknowledgement.
     unanswered_times: u8,
     /// From the last data to the first heartbeat.
-    heartbeat_min: Duration,
+    heartbeat_min_ns: u32,
 }
 
 impl Alarms {
@@ -47,8 +47,14 @@ impl Alarms {
             last_resort_delay: Duration::ZERO,
             unanswered: Instant::NEVER,
             unanswered_times: 0,
-            heartbeat_min: heartbeat_min.min(HEARTBEAT_MAX),
+            // A second at most: fits.
+            heartbeat_min_ns: u32::try_from(heartbeat_min.min(HEARTBEAT_MAX).as_nanos())
+                .unwrap_or(u32::MAX),
         }
+    }
+
+    fn heartbeat_min(&self) -> Duration {
+        Duration::from_nanos(self.heartbeat_min_ns.into())
     }
 
     pub(super) fn next_timeout(&self) -> Option<Instant> {
@@ -60,8 +66,8 @@ impl Alarms {
     pub(super) fn data_sent(&mut self, now: Instant, last_resort: Duration) {
         let owed = self.announced.is_some() && self.heartbeat <= now;
         if !owed {
-            self.heartbeat = now.after(self.heartbeat_min);
-            self.heartbeat_delay = self.heartbeat_min;
+            self.heartbeat = now.after(self.heartbeat_min());
+            self.heartbeat_delay = self.heartbeat_min();
         }
         if self.last_resort == Instant::NEVER {
             self.progress(now, last_resort, true);
@@ -132,7 +138,8 @@ impl Alarms {
         if self.heartbeat > now {
             return false;
         }
-        self.heartbeat_delay = (self.heartbeat_delay * 2).clamp(self.heartbeat_min, HEARTBEAT_MAX);
+        self.heartbeat_delay =
+            (self.heartbeat_delay * 2).clamp(self.heartbeat_min(), HEARTBEAT_MAX);
         self.heartbeat = now.after(self.heartbeat_delay);
         true
     }
@@ -165,7 +172,13 @@ impl SendStream {
     /// (R-REACH-2).
     #[must_use]
     pub fn handle_timeout(&mut self, now: Instant, channel: Destination, out: &mut Outbox) -> bool {
+        self.seal_if_due(now);
         if self.alarms.take_heartbeat(now) {
+            // Nothing follows for a while that it could wait for.
+            if self.owes_seal() {
+                self.close_packet(now, 0);
+                self.write_seal(now);
+            }
             out.push(Reason::Status, channel, |bytes| self.heartbeat(bytes));
             self.counters.heartbeats += 1;
             // The last word of a finished stream that everybody has.

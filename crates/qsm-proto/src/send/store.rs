@@ -75,6 +75,8 @@ pub(super) struct SendBuffer {
     open: Option<Open>,
     /// Set while members are away: packets up to the trail that are kept for them.
     retained: Option<Box<RetainedPackets>>,
+    /// A seal is to follow, in the last block.
+    unsealed: bool,
 }
 
 impl SendBuffer {
@@ -195,6 +197,11 @@ impl SendBuffer {
             messages,
         });
         length
+    }
+
+    /// A seal is to follow what has been closed, or follows nothing.
+    pub(super) fn set_unsealed(&mut self, unsealed: bool) {
+        self.unsealed = unsealed;
     }
 
     /// The closed packets above `sequence`, in order.
@@ -330,7 +337,7 @@ impl SendBuffer {
             Some(_) => self.full.pop_front().map(|block| block.bytes),
             None if self.open.is_some() || !self.index.is_empty() => None,
             // It is filled up first: a trickle of messages would retain a block for each.
-            None if self.retained.is_some() => None,
+            None if self.retained.is_some() || self.unsealed => None,
             None => self.last.take(),
         }
     }
@@ -340,6 +347,7 @@ impl SendBuffer {
     pub(super) fn clear(&mut self, pool: &mut BlockPool, messages: u64) {
         // The number of an open packet has been shown to nobody and goes to the next one.
         self.open = None;
+        self.unsealed = false;
         let assembled = self.assembled();
         self.end_retaining(pool);
         self.release(assembled, pool);
@@ -369,7 +377,8 @@ impl SendBuffer {
         for block in full.chain(&self.last) {
             assert!(block.len() <= TRAIN_BYTES_MAX, "a block is overfull");
         }
-        if self.index.is_empty() && self.open.is_none() && self.retained.is_none() {
+        let kept = self.retained.is_some() || self.unsealed;
+        if self.index.is_empty() && self.open.is_none() && !kept {
             let blocks = self.full.len() + usize::from(self.last.is_some());
             assert_eq!(blocks, 0, "an idle stream holds blocks");
         }

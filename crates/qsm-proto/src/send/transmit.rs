@@ -27,8 +27,8 @@ struct TrainPlan {
     packets_max: usize,
     /// What the window leaves.
     bytes_max: usize,
-    /// One packet is allowed whatever the window says.
-    free_first: bool,
+    /// So many packets are allowed whatever the window says.
+    free_packets: usize,
     /// The window allows none of it.
     beyond_window: bool,
 }
@@ -37,7 +37,7 @@ impl TrainPlan {
     /// Adds a packet, unless it is longer than the first, follows a shorter one, or is too much.
     fn add(&mut self, length: usize) -> bool {
         let ended = self.bytes != self.packets * self.segment_bytes;
-        let free = self.packets == 0 && self.free_first;
+        let free = self.packets < self.free_packets;
         if self.packets == self.packets_max
             || ended
             || (self.packets > 0 && length > self.segment_bytes)
@@ -185,10 +185,13 @@ impl SendStream {
     }
 
     fn exceeds_window(&self, length: usize) -> bool {
-        length > self.window_left_bytes() || self.window_left_packets() == 0
+        let exceeds = length > self.window_left_bytes() || self.window_left_packets() == 0;
+        exceeds && self.unheld_packets() == 0
     }
 
     fn plan(&mut self, now: Instant, packets_max: usize) -> TrainPlan {
+        self.seal_if_due(now);
+        let unheld = self.unheld_packets();
         let window = TrainPlan {
             packets: 0,
             bytes: 0,
@@ -197,9 +200,9 @@ impl SendStream {
                 .pacer
                 .packets()
                 .min(packets_max)
-                .min(self.window_left_packets()),
+                .min(self.window_left_packets().max(unheld)),
             bytes_max: self.window_left_bytes(),
-            free_first: self.in_flight_bytes() == 0,
+            free_packets: unheld.max(usize::from(self.in_flight_bytes() == 0)),
             beyond_window: false,
         };
         let plan = self.fill(now, window);
@@ -280,9 +283,11 @@ impl SendStream {
     }
 
     /// The same, where nothing new may leave before that time.
-    pub(crate) fn next_timeout_from(&self, trains_from: Instant) -> Option<Instant> {
-        let train = self.train_timeout().map(|at| at.max(trains_from));
-        [train, self.alarms.next_timeout()]
+    pub(crate) fn next_timeout_from(&self, leaves_from: Instant) -> Option<Instant> {
+        let new = [self.train_timeout(), self.seal_timeout()];
+        let new = new.into_iter().flatten().min();
+        let new = new.map(|at| at.max(leaves_from));
+        [new, self.alarms.next_timeout()]
             .into_iter()
             .flatten()
             .min()

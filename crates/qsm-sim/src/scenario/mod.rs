@@ -37,6 +37,7 @@
 //! refusals                            (hosts say when no process is there)
 //! tagged                              (hosts refuse what strangers send)
 //! insider 3 from 1s until 4s lies rounds silence   (a member lies, and is out when faults end)
+//! origin-verified                     (or origin-audit: nodes sign what they send)
 //! budget repairs 65536 requests 100   (bytes and packets per second)
 //! rate-max 1000                       batch-delay 1ms
 //! send-limit 1000000

@@ -2,7 +2,7 @@ use core::ops::RangeInclusive;
 use std::collections::BTreeSet;
 
 use qsm_proto::send::Batching;
-use qsm_proto::{Promptness, Seed};
+use qsm_proto::{OriginDemand, Promptness, Seed};
 use qsm_testnet::{Burst, Sites};
 use qsm_wire::membership::Role;
 
@@ -78,7 +78,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 const SIZES: [(&str, Sizes); 2] = [("mix", Sizes::MIX), ("small", Sizes::SMALL)];
 
 /// How statements begin.
-const VERBS: [(&str, Verb); 49] = [
+const VERBS: [(&str, Verb); 51] = [
     ("scenario", Verb::Version),
     ("seed", Verb::Seed),
     ("nodes", Verb::Nodes),
@@ -121,6 +121,14 @@ const VERBS: [(&str, Verb); 49] = [
     ("refusals", Verb::Switch(|options| options.refusals = true)),
     ("tagged", Verb::Switch(|options| options.tagged = true)),
     ("insider", Verb::Insider),
+    (
+        "origin-audit",
+        Verb::Switch(|options| options.origin = Some(OriginDemand::Audit)),
+    ),
+    (
+        "origin-verified",
+        Verb::Switch(|options| options.origin = Some(OriginDemand::Verified)),
+    ),
     ("budget", Verb::Budget),
     ("repair-limit", Verb::RepairLimit),
     (

@@ -2,7 +2,7 @@ use core::fmt::{self, Write};
 use core::time::Duration;
 use qsm_gms::GroupPace;
 
-use qsm_proto::{Pace, Promptness, Recovery};
+use qsm_proto::{OriginDemand, Pace, Promptness, Recovery};
 use qsm_testnet::Sites;
 use qsm_wire::membership::Role;
 
@@ -238,6 +238,20 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
         writeln!(out, "slow-after {}", Time(options.slow_after))?;
     }
     write_repairs(options, out)?;
+    write_switches(options, out)?;
+    writeln!(out, "rate-max {}", options.pace.rate_max_packets)?;
+    if options.pace.node_bytes_per_second > 0 {
+        writeln!(out, "send-limit {}", options.pace.node_bytes_per_second)?;
+    }
+    writeln!(out, "batch-delay {}", Time(options.pace.batch_delay))?;
+    let target = options.pace.queue_target;
+    if target != Pace::default().queue_target {
+        writeln!(out, "queue-target {}", Time(target))?;
+    }
+    Ok(())
+}
+
+fn write_switches(options: &SimOptions, out: &mut String) -> fmt::Result {
     let recovery = options.recovery;
     let switches = [
         ("token-plane-only", !recovery.fast),
@@ -248,6 +262,11 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
         ("partition-feedback", options.pace.partition_feedback),
         ("refusals", options.refusals),
         ("tagged", options.tagged),
+        ("origin-audit", options.origin == Some(OriginDemand::Audit)),
+        (
+            "origin-verified",
+            options.origin == Some(OriginDemand::Verified),
+        ),
         ("tell-rates", options.tells_rates),
     ];
     for (name, _) in switches.into_iter().filter(|switch| switch.1) {
@@ -258,15 +277,6 @@ fn write_node(options: &SimOptions, out: &mut String) -> fmt::Result {
         let [from, until] = [insider.from, insider.until].map(Time);
         let (host, lies) = (insider.host, lies.join(" "));
         writeln!(out, "insider {host} from {from} until {until} lies {lies}")?;
-    }
-    writeln!(out, "rate-max {}", options.pace.rate_max_packets)?;
-    if options.pace.node_bytes_per_second > 0 {
-        writeln!(out, "send-limit {}", options.pace.node_bytes_per_second)?;
-    }
-    writeln!(out, "batch-delay {}", Time(options.pace.batch_delay))?;
-    let target = options.pace.queue_target;
-    if target != Pace::default().queue_target {
-        writeln!(out, "queue-target {}", Time(target))?;
     }
     Ok(())
 }

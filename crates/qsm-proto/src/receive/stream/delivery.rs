@@ -19,7 +19,10 @@ impl ReceiveStream {
     pub fn deliver(&mut self, history: &History, held: bool, context: &mut StreamContext<'_>) {
         self.held = held;
         self.interrupted = Instant::NEVER;
-        if self.delivered < self.contiguous || self.lost_numbers.is_some() {
+        if self.proof.is_some() {
+            self.settle(context);
+        }
+        if self.delivered < self.deliverable() || self.lost_numbers.is_some() {
             self.stopped = false;
             self.deliver_ready(history, held, context);
             self.tell_packets(&mut context.delivery);
@@ -32,7 +35,7 @@ impl ReceiveStream {
             if self.lost_numbers.is_some() && !held {
                 self.tell_numbers(&mut context.delivery);
             }
-            if self.delivered >= self.contiguous {
+            if self.delivered >= self.deliverable() {
                 return;
             }
             let sequence = self.delivered + 1;
@@ -81,7 +84,7 @@ impl ReceiveStream {
     /// Whether something waits for delivery.
     #[must_use]
     pub fn undelivered(&self) -> bool {
-        self.delivered < self.contiguous || self.has_numbers_to_tell()
+        self.delivered < self.deliverable() || self.has_numbers_to_tell()
     }
 
     /// Delivers a kept packet unless it has to wait; frees its place if it need not be cached.

@@ -41,7 +41,7 @@ impl ReceiveStream {
     }
 
     /// Tells whether delivery stops before this packet, which is next: it is to be delivered, and its
-    /// readers take no more. Rule R-DATA-13.
+    /// readers take no more (R-DATA-13), or it has yet to be proven (R-SEC-32).
     #[inline]
     pub(super) fn stops_at(
         &mut self,
@@ -49,7 +49,8 @@ impl ReceiveStream {
         duty: Duty,
         delivery: &DeliveryContext<'_>,
     ) -> bool {
-        delivery.cursors.is_special() && self.note_stop(packet, duty, delivery)
+        self.is_unproven(packet.head.sequence)
+            || delivery.cursors.is_special() && self.note_stop(packet, duty, delivery)
     }
 
     #[cold]

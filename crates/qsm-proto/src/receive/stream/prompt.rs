@@ -115,7 +115,8 @@ impl ReceiveStream {
         for walk in &mut walks {
             walk.position = walk.position.max(self.delivered);
             let behind = arrived.filter(|arrived| *arrived <= walk.position);
-            if let Some(sequence) = behind.filter(|arrived| *arrived > self.delivered)
+            let ready = |arrived: &u64| *arrived > self.delivered && !self.is_unproven(*arrived);
+            if let Some(sequence) = behind.filter(ready)
                 && let PacketState::Kept(place) = self.slot(sequence)
             {
                 let look = Look {
@@ -148,6 +149,8 @@ impl ReceiveStream {
             let step = match self.slot(next) {
                 PacketState::Received | PacketState::Lost | PacketState::Expired => Step::To(next),
                 PacketState::Missing => self.pass_gap(walk.mode, next, context.now),
+                // What comes to be proven resumes the walk.
+                PacketState::Kept(_) if self.is_unproven(next) => Step::At(Instant::NEVER),
                 PacketState::Kept(_) if bytes >= WALKED_IN_ONE_GO_BYTES => Step::At(context.now),
                 PacketState::Kept(place) => match walk.held_until(context.now) {
                     Some(at) => Step::At(at),

@@ -1,0 +1,325 @@
+//! Proof of a stream's packets by the seals in it (R-SEC-31 to R-SEC-33).
+//!
+//! ```text
+//!   delivered ≤ proven ≤ contiguous      where messages wait for proof
+//!       5          7          11         8 to 11 are here, and wait for a seal
+//! ```
+//!
+//! What waits lies in the node's memory for received packets, as what waits for a gap does, and is not acknowledged: so
+//! its sender keeps it, and a forged packet that took its place can be asked for again.
+
+use core::time::Duration;
+
+use qsm_origin::{Finding, Seal, Verdict, Verifier};
+
+use super::{PacketState, ReceiveStream};
+use crate::receive::{Incoming, PacketStore, StreamContext};
+use crate::{Instant, OriginDemand};
+
+/// Shortest time between two words on forged packets of one stream.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+/// Seals of one stream that may prove nothing in that time: each costs a verification. Those that come beyond are dropped,
+/// and asked for again.
+const FALSE_SEALS_MAX: u32 = 64;
+
+/// What is known of a stream's origin.
+#[derive(Debug)]
+pub(super) struct StreamProof {
+    demand: OriginDemand,
+    verifier: Verifier,
+    /// Everything up to here is judged, or given up.
+    proven: u64,
+    /// How long is waited for the seal of a sender that is dead.
+    give_up: Duration,
+    findings: Vec<Finding>,
+    forged: ForgedLog,
+}
+
+/// Forged packets that have yet to be told.
+#[derive(Debug, Default)]
+struct ForgedLog {
+    packets: u64,
+    sequence: u64,
+    next_word: Instant,
+    false_seals: u32,
+    false_until: Instant,
+}
+
+/// Forged packets of a stream, found since the last word on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ForgedPackets {
+    /// Number of one of them.
+    pub(crate) sequence: u64,
+    pub(crate) packets: u64,
+}
+
+impl StreamProof {
+    fn waits_for_proof(&self) -> bool {
+        self.demand == OriginDemand::Verified
+    }
+
+    fn holds(&self, sequence: u64) -> bool {
+        self.waits_for_proof() && sequence > self.proven && !self.verifier.is_proven(sequence)
+    }
+
+    /// The packet says it is a seal, and too many have said so falsely.
+    fn refuses(&self, now: Instant, datagram: &[u8]) -> bool {
+        let many = self.forged.false_seals >= FALSE_SEALS_MAX && now < self.forged.false_until;
+        many && !matches!(Seal::read(datagram), Ok(None))
+    }
+}
+
+impl ForgedLog {
+    fn note(&mut self, sequence: u64) {
+        self.packets += 1;
+        self.sequence = sequence;
+    }
+
+    fn note_false_seal(&mut self, now: Instant) {
+        if now >= self.false_until {
+            self.false_until = now.after(TELL_EVERY);
+            self.false_seals = 0;
+        }
+        self.false_seals += 1;
+    }
+}
+
+impl ReceiveStream {
+    /// Packets above those that are known are judged from now on.
+    pub(crate) fn demand_proof(
+        &mut self,
+        demand: OriginDemand,
+        mut verifier: Verifier,
+        give_up: Duration,
+    ) {
+        verifier.forget_upto(self.highest);
+        self.proof = Some(Box::new(StreamProof {
+            demand,
+            verifier,
+            proven: self.highest,
+            give_up,
+            findings: Vec::new(),
+            forged: ForgedLog::default(),
+        }));
+    }
+
+    /// Tells whether packets are judged.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.proof.is_some()
+    }
+
+    /// Up to where packets may be delivered.
+    #[inline]
+    pub(super) fn deliverable(&self) -> u64 {
+        self.contiguous.min(self.proven_upto())
+    }
+
+    /// Up to where nothing waits for proof; what comes behind is not acknowledged. Rule R-SEC-32.
+    #[inline]
+    pub(super) fn proven_upto(&self) -> u64 {
+        let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
+        proof.map_or(u64::MAX, |proof| proof.proven)
+    }
+
+    /// The highest number that this node knows by what has come. What is behind the last seal may be forged: where packets
+    /// wait for proof nothing is said of it to others, who would ask the sender for what it has not sent, or acknowledge it.
+    #[inline]
+    pub(super) fn claimed(&self) -> u64 {
+        let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
+        proof.map_or(self.highest, |proof| {
+            let told = proof.verifier.sealed_upto().max(proof.proven);
+            self.highest.min(told)
+        })
+    }
+
+    /// Tells whether a packet that is here waits for its proof.
+    #[inline]
+    pub(super) fn is_unproven(&self, sequence: u64) -> bool {
+        let proof = self.proof.as_ref();
+        proof.is_some_and(|proof| proof.holds(sequence))
+    }
+
+    /// Tells whether this packet is kept, and waits for no proof.
+    pub(crate) fn has(&self, sequence: u64, store: &PacketStore) -> bool {
+        self.packet(sequence, store).is_some() && !self.is_unproven(sequence)
+    }
+
+    /// Judges a packet, and by it those that came before it, if it is a seal. Returns whether it may be taken. Rule
+    /// R-SEC-31.
+    pub(super) fn judge(
+        &mut self,
+        incoming: &Incoming<'_>,
+        context: &mut StreamContext<'_>,
+    ) -> bool {
+        let Some(mut proof) = self.proof.take() else {
+            return true;
+        };
+        let (now, datagram) = (context.now, incoming.datagram.bytes());
+        let sequence = incoming.data.head.sequence;
+        let mut findings = core::mem::take(&mut proof.findings);
+        let verdict = match proof.refuses(now, datagram) {
+            true => Verdict::Beyond,
+            false => proof.verifier.take(datagram, &mut findings),
+        };
+        let stats = &mut context.delivery.stats;
+        let takes = match verdict {
+            Verdict::Proven | Verdict::Waits | Verdict::Past => true,
+            Verdict::Beyond if !proof.waits_for_proof() => true,
+            Verdict::Beyond | Verdict::Foreign => {
+                stats.discard_ahead += 1;
+                false
+            }
+            Verdict::Contradicts => {
+                stats.duplicates += 1;
+                false
+            }
+            Verdict::Forged => {
+                if !matches!(Seal::read(datagram), Ok(None)) {
+                    proof.forged.note_false_seal(now);
+                }
+                proof.forged.note(sequence);
+                stats.packets_forged += 1;
+                false
+            }
+        };
+        self.proof = Some(proof);
+        if !findings.is_empty() {
+            self.apply(&findings, context);
+            findings.clear();
+        }
+        if let Some(proof) = &mut self.proof {
+            proof.findings = findings;
+        }
+        takes
+    }
+
+    /// A seal has come for packets that are here.
+    fn apply(&mut self, findings: &[Finding], context: &mut StreamContext<'_>) {
+        let forged = findings.iter().filter(|one| one.verdict == Verdict::Forged);
+        for sequence in forged.map(|one| one.sequence) {
+            context.delivery.stats.packets_forged += 1;
+            if let Some(proof) = &mut self.proof {
+                proof.forged.note(sequence);
+            }
+            self.reopen(sequence, context);
+        }
+        self.settle(context);
+        self.resume_walks(context.now);
+        if self.delivered < self.deliverable() {
+            self.go_on(context.now);
+        }
+    }
+
+    /// A packet is not its sender's: it is missing again, if that helps.
+    fn reopen(&mut self, sequence: u64, context: &mut StreamContext<'_>) {
+        let waits = self.proven_upto() < sequence && sequence > self.delivered;
+        let PacketState::Kept(place) = self.slot(sequence) else {
+            return;
+        };
+        if !waits || self.gaps.is_full() {
+            return;
+        }
+        context.store.free(place);
+        self.set(sequence, PacketState::Missing);
+        let due = context.first_request();
+        self.gaps.reopen(sequence, context.now, due);
+        self.due = self.due.min(due);
+        context.delivery.stats.gaps += 1;
+        self.contiguous = self.gaps.first().map_or(self.highest, |first| first - 1);
+    }
+
+    /// Goes on over what is proven or given up. Of what is here, what has no proof although every seal behind it is here
+    /// gets none: it is lost.
+    pub(super) fn settle(&mut self, context: &mut StreamContext<'_>) {
+        while let Some(proof) = &mut self.proof
+            && proof.proven < self.contiguous
+        {
+            let next = proof.proven + 1;
+            let (waits, verified) = (proof.verifier.waits(next), proof.waits_for_proof());
+            let proven = proof.verifier.is_proven(next);
+            let in_vain = waits && proof.verifier.is_sealed_within(next, self.contiguous);
+            let given_up = self.lookup(next).is_some_and(PacketState::is_given_up);
+            match (proven || given_up, verified) {
+                (true, _) => {}
+                (false, true) if in_vain => self.lose_unproven(next, context),
+                (false, true) if waits => break,
+                // It was forged, and there was no room for a gap.
+                (false, true) => {
+                    self.reopen(next, context);
+                    break;
+                }
+                (false, false) if waits && !in_vain => break,
+                (false, false) => {}
+            }
+            if let Some(proof) = &mut self.proof {
+                proof.proven = next;
+            }
+        }
+        let delivered = self.delivered;
+        if let Some(proof) = &mut self.proof {
+            proof.verifier.forget_upto(proof.proven.min(delivered));
+        }
+    }
+
+    /// This packet is here and will not be proven.
+    fn lose_unproven(&mut self, sequence: u64, context: &mut StreamContext<'_>) {
+        if let PacketState::Kept(place) = self.slot(sequence) {
+            context.store.free(place);
+        }
+        self.set(sequence, PacketState::Lost);
+        self.note_given_up(sequence, sequence);
+        context.delivery.stats.packets_lost += 1;
+        context.delivery.stats.packets_unproven += 1;
+    }
+
+    /// When what is here of a sender that is dead is given up, since its seal does not come; [`Instant::NEVER`]: nothing
+    /// waits so.
+    #[must_use]
+    pub fn unproven_due(&self) -> Instant {
+        let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
+        let waits = proof.filter(|proof| proof.proven < self.contiguous && self.is_final());
+        waits.map_or(Instant::NEVER, |proof| {
+            self.sender.died.after(proof.give_up)
+        })
+    }
+
+    /// Gives up what a sender that is dead has not sealed. Rule R-SEC-33.
+    pub(crate) fn give_up_unproven(&mut self, context: &mut StreamContext<'_>) {
+        self.settle(context);
+        let upto = self.contiguous;
+        while let Some(proof) = &self.proof
+            && proof.proven < upto
+        {
+            let next = proof.proven + 1;
+            let proven = proof.verifier.is_proven(next);
+            if !proven && !self.slot(next).is_given_up() {
+                self.lose_unproven(next, context);
+            }
+            if let Some(proof) = &mut self.proof {
+                proof.proven = next;
+            }
+        }
+        self.go_on(context.now);
+    }
+
+    /// Forged packets that are to be told now.
+    pub(crate) fn take_forged(&mut self, now: Instant) -> Option<ForgedPackets> {
+        let log = &mut self.proof.as_mut()?.forged;
+        if log.packets == 0 || now < log.next_word {
+            return None;
+        }
+        log.next_word = now.after(TELL_EVERY);
+        Some(ForgedPackets {
+            sequence: log.sequence,
+            packets: core::mem::take(&mut log.packets),
+        })
+    }
+
+    /// Nothing of the stream is here any more.
+    pub(super) fn forget_proofs(&mut self) {
+        if let Some(proof) = &mut self.proof {
+            proof.proven = self.highest;
+            proof.verifier.forget_upto(self.highest);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Proof of origin, packet by packet: what a member sends in another's name is found by the seals of that one.
+
+use std::time::Duration;
+
+use qsm_identity::NodeKey;
+use qsm_proto::{Event, OriginDemand};
+use qsm_wire::membership::Update;
+use qsm_wire::{
+    Chunk, Coverage, DataHeader, GroupId, Header, NodeId, Part, ViewNumber, cluster_number, seal,
+};
+
+use crate::cluster::{CHANNEL, Cluster, address, multicast, origin};
+
+const MS: Duration = Duration::from_millis(1);
+const FORGED: &[u8] = b"in another's name";
+
+fn key(node: u64) -> NodeKey {
+    let mut seed = [7; 32];
+    seed[..8].copy_from_slice(&node.to_le_bytes());
+    NodeKey::from_seed(&seed).unwrap()
+}
+
+/// Four members, of whom the first publishes; all know the keys of these.
+fn cluster(demand: OriginDemand, known: &[u64]) -> Cluster {
+    let mut cluster = Cluster::new(4, &[1], |_| {});
+    for (node, endpoint) in &mut cluster.nodes {
+        endpoint.prove_origin(demand, key(*node));
+        for other in known {
+            assert!(endpoint.trust(NodeId(*other), key(*other).public()));
+        }
+    }
+    cluster
+}
+
+/// Member 3 multicasts a packet of this number in the name of the publisher.
+fn forge(cluster: &mut Cluster, sequence: u64) {
+    let header = Header {
+        cluster: cluster_number("default"),
+        origin: origin(1),
+        ..Header::default()
+    };
+    let head = DataHeader {
+        channel: CHANNEL,
+        view: ViewNumber(1),
+        sequence,
+        view_age: u32::try_from(sequence - 1).unwrap(),
+    };
+    let mut packet = Vec::new();
+    head.encode(&header, &mut packet);
+    let chunk = Chunk {
+        group: GroupId(0),
+        message: u32::try_from(sequence).unwrap(),
+        part: Part::Whole,
+        content: FORGED,
+    };
+    chunk.encode(&mut packet);
+    seal(&mut packet, Coverage::default());
+    cluster
+        .flight
+        .send(cluster.now, address(3), multicast(), &packet);
+    cluster.run(MS);
+}
+
+/// The numbers and contents that a member got, of the publisher's first group.
+fn got(cluster: &Cluster, member: u64) -> Vec<(u64, &[u8])> {
+    let inbox = cluster.got.get(&member).into_iter();
+    inbox
+        .flat_map(|inbox| inbox.iter())
+        .map(|(_, _, number, bytes)| (*number, &bytes[..]))
+        .collect()
+}
+
+fn told(cluster: &Cluster, member: u64) -> u64 {
+    let events = cluster.events[&member].iter();
+    events
+        .filter_map(|event| match event {
+            Event::Forged {
+                sender, packets, ..
+            } => {
+                assert_eq!(*sender, origin(1));
+                Some(*packets)
+            }
+            _ => None,
+        })
+        .sum()
+}
+
+fn expected(count: u64) -> Vec<(u64, Vec<u8>)> {
+    (1..=count).map(|n| (n, n.to_le_bytes().to_vec())).collect()
+}
+
+fn check(cluster: &Cluster, member: u64, count: u64) {
+    let got = got(cluster, member).into_iter();
+    let got: Vec<_> = got
+        .map(|(number, bytes)| (number, bytes.to_vec()))
+        .collect();
+    assert_eq!(got, expected(count), "member {member}");
+}
+
+// Rules R-SEC-30, R-SEC-32.
+#[test]
+fn what_waits_for_proof_is_delivered_in_order_whatever_is_lost() {
+    for demand in [OriginDemand::Audit, OriginDemand::Verified] {
+        let mut cluster = cluster(demand, &[1]);
+        cluster.flight.loss.data_ppm = 50_000;
+        for number in 1..=600u64 {
+            cluster.publish(1, 0, &number.to_le_bytes());
+            if number % 7 == 0 {
+                cluster.run(MS);
+            }
+        }
+        cluster.settle(Duration::from_secs(5));
+        for member in 1..=4 {
+            check(&cluster, member, 600);
+        }
+        assert!(cluster.nodes[&1].stats().seals_sent > 5);
+        assert_eq!(cluster.total(|stats| stats.packets_forged), 0);
+        assert_eq!(cluster.total(|stats| stats.packets_lost), 0);
+    }
+}
+
+// Rules R-SEC-31, R-SEC-32.
+#[test]
+fn the_next_packet_in_another_name_is_never_delivered_and_the_right_one_is() {
+    let mut cluster = cluster(OriginDemand::Verified, &[1]);
+    for number in 1..=5u64 {
+        cluster.publish(1, 0, &number.to_le_bytes());
+        cluster.run(MS * 20);
+    }
+    let next = cluster.nodes[&1].stats().data_sent + 1;
+    forge(&mut cluster, next);
+    assert_eq!(got(&cluster, 2).len(), 5);
+    for number in 6..=10u64 {
+        cluster.publish(1, 0, &number.to_le_bytes());
+        cluster.run(MS * 20);
+    }
+    cluster.settle(Duration::from_secs(5));
+    for member in [2, 4] {
+        check(&cluster, member, 10);
+        assert_eq!(cluster.nodes[&member].stats().packets_forged, 1);
+        assert_eq!(told(&cluster, member), 1);
+    }
+    assert_eq!(cluster.total(|stats| stats.packets_lost), 0);
+}
+
+// Rule R-SEC-31.
+#[test]
+fn audit_delivers_at_once_and_names_what_was_forged() {
+    let mut cluster = cluster(OriginDemand::Audit, &[1]);
+    cluster.publish(1, 0, &1u64.to_le_bytes());
+    cluster.run(MS * 20);
+    let next = cluster.nodes[&1].stats().data_sent + 1;
+    forge(&mut cluster, next);
+    assert!(got(&cluster, 2).iter().any(|(_, bytes)| *bytes == FORGED));
+    assert_eq!(told(&cluster, 2), 0, "nothing contradicts it yet");
+    cluster.publish(1, 0, &2u64.to_le_bytes());
+    cluster.run(MS * 20);
+    assert_eq!((told(&cluster, 2), told(&cluster, 4)), (1, 1));
+}
+
+// Rules R-SEC-31, R-SEC-32.
+#[test]
+fn a_packet_in_the_place_of_a_seal_is_found_by_the_next_seal() {
+    let mut cluster = cluster(OriginDemand::Verified, &[1]);
+    cluster.publish(1, 0, &1u64.to_le_bytes());
+    // Its seal is packet 2, which one member does not get.
+    cluster.run(MS / 4);
+    forge(&mut cluster, 2);
+    cluster.withheld.insert((2, 2));
+    cluster.run(MS * 30);
+    assert_eq!(got(&cluster, 2).len(), 0);
+    check(&cluster, 4, 1);
+    cluster.publish(1, 0, &2u64.to_le_bytes());
+    cluster.run(MS * 30);
+    cluster.withheld.clear();
+    cluster.settle(Duration::from_secs(5));
+    for member in [2, 4] {
+        check(&cluster, member, 2);
+        assert_eq!(cluster.nodes[&member].stats().packets_forged, 1);
+    }
+}
+
+// Rule R-SEC-33.
+#[test]
+fn what_a_sender_has_not_sealed_before_it_died_is_lost_by_number() {
+    let mut cluster = cluster(OriginDemand::Verified, &[1]);
+    for number in 1..=3u64 {
+        cluster.publish(1, 0, &number.to_le_bytes());
+        cluster.run(MS * 20);
+    }
+    for number in 4..=6u64 {
+        cluster.publish(1, 0, &number.to_le_bytes());
+        cluster.run(MS / 4);
+    }
+    cluster.run(MS / 2);
+    cluster.crash(1);
+    cluster.run(MS * 10);
+    for member in 2..=4 {
+        check(&cluster, member, 3);
+    }
+    cluster.members.retain(|member| *member != 1);
+    cluster.change_view();
+    cluster.batch(&[Update::Dead { origin: origin(1) }]);
+    cluster.run(Duration::from_secs(8));
+    for member in 2..=4 {
+        check(&cluster, member, 3);
+        let stats = cluster.nodes[&member].stats();
+        assert_eq!(cluster.got[&member].packets, stats.packets_unproven);
+        assert!(stats.packets_unproven >= 1, "{stats:?}");
+    }
+}
+
+// Rule R-SEC-31.
+#[test]
+fn of_a_sender_whose_key_is_not_known_nothing_is_taken_until_it_is() {
+    let mut cluster = cluster(OriginDemand::Verified, &[]);
+    for number in 1..=3u64 {
+        cluster.publish(1, 0, &number.to_le_bytes());
+        cluster.run(MS * 20);
+    }
+    assert_eq!(got(&cluster, 2).len(), 0);
+    assert!(cluster.nodes[&2].stats().discard_untrusted > 0);
+    for endpoint in cluster.nodes.values_mut() {
+        endpoint.trust(NodeId(1), key(1).public());
+    }
+    cluster.publish(1, 0, &4u64.to_le_bytes());
+    cluster.settle(Duration::from_secs(5));
+    for member in 2..=4 {
+        check(&cluster, member, 4);
+    }
+}
+
+// Rule R-SEC-31.
+#[test]
+fn a_seal_that_somebody_else_has_signed_proves_nothing() {
+    let mut cluster = cluster(OriginDemand::Verified, &[1]);
+    for endpoint in cluster.nodes.values_mut() {
+        endpoint.trust(NodeId(1), key(9).public());
+    }
+    cluster.publish(1, 0, &1u64.to_le_bytes());
+    cluster.run(Duration::from_millis(300));
+    assert_eq!(got(&cluster, 2).len(), 0);
+    assert!(cluster.nodes[&2].stats().packets_forged > 0 && told(&cluster, 2) > 0);
+}
