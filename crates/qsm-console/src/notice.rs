@@ -442,6 +442,8 @@ fn unserved_by(unserved: &Unserved, names: &Names) -> String {
     let verb = match (unserved.cause, one) {
         (UnservedCause::Away, true) => "is away",
         (UnservedCause::Away, false) => "are away",
+        (UnservedCause::Ended, true) => "is left behind by the end of this node",
+        (UnservedCause::Ended, false) => "are left behind by the end of this node",
         (UnservedCause::Overrun, true) => "was away for longer than is kept for it,",
         (UnservedCause::Overrun, false) => "were away for longer than is kept for them,",
         (UnservedCause::Demoted, true) => "was slower than the others, and has gone on",

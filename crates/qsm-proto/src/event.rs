@@ -295,6 +295,9 @@ pub enum UnservedCause {
     /// They are away, and this node ends before they are back: they get what live receivers keep for
     /// them.
     Away,
+    /// They live, and this node has ended before they had acknowledged them, since it waits for so long
+    /// only (R-MEM-14): they get what others have of it.
+    Ended,
     /// They were slower than the others for longer than their groups wait, and have gone on from the present
     /// (R-RATE-12). They are told what they have lost.
     Demoted,

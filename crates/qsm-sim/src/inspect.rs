@@ -373,7 +373,7 @@ impl World {
             receivers,
             messages,
             more,
-            away: *cause == UnservedCause::Away,
+            left: matches!(cause, UnservedCause::Away | UnservedCause::Ended),
         });
     }
 

@@ -302,6 +302,8 @@ impl fmt::Display for Unserved {
             match (self.cause, self.receivers()) {
                 (UnservedCause::Away, 1) => "is away",
                 (UnservedCause::Away, _) => "are away",
+                (UnservedCause::Ended, 1) => "is left behind by the end of this node",
+                (UnservedCause::Ended, _) => "are left behind by the end of this node",
                 (UnservedCause::Overrun, 1) => "was away for longer than is kept for it,",
                 (UnservedCause::Overrun, _) => "were away for longer than is kept for them,",
                 (UnservedCause::Demoted, 1) => "was slower than the others, and has gone on",

@@ -436,17 +436,23 @@ impl Served {
         }
     }
 
-    /// Takes the end of this node's life: members that are away will not get anything of it from
-    /// here any more.
+    /// Takes the end of this node's life: members that are away, or have not acknowledged everything
+    /// in time, will not get anything of it from here any more. Rule R-MEM-14.
     pub(super) fn leave(&mut self, me: Origin, stream: &SendStream) {
-        if let Some(view) = self.view.take() {
-            let away = |origin: Origin| self.away.contains_key(&origin);
-            self.unserved = self.unserved_in(&view, me, stream, u64::MAX, away);
-            self.unserved
-                .extend(self.leavers_in(&view, me, stream, away));
-            let unserved = self.unserved.iter_mut();
-            unserved.for_each(|unserved| unserved.cause = UnservedCause::Away);
-        }
+        let Some(view) = self.view.take() else {
+            return;
+        };
+        let away = |origin: Origin| self.away.contains_key(&origin);
+        let causes = [UnservedCause::Away, UnservedCause::Ended];
+        let unserved = causes.into_iter().flat_map(|cause| {
+            let left = |origin: Origin| away(origin) == (cause == UnservedCause::Away);
+            let mut unserved = self.unserved_in(&view, me, stream, u64::MAX, left);
+            unserved.extend(self.leavers_in(&view, me, stream, left));
+            unserved
+                .into_iter()
+                .map(move |one| Unserved { cause, ..one })
+        });
+        self.unserved = unserved.collect();
     }
 
     /// Takes the end of the region: all its receivers are gone.

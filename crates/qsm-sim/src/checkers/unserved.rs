@@ -4,8 +4,8 @@ use qsm_wire::Origin;
 
 use crate::runs::Runs;
 
-/// What senders that closed while receivers were away have named as not known to have arrived
-/// (R-VIEW-13), by sender and receiver. Nothing else may be missing at these.
+/// What senders have named when they closed as not known to have arrived (R-VIEW-13, R-MEM-14), by
+/// sender and receiver. Nothing else may be missing at these.
 #[derive(Debug, Default)]
 pub(crate) struct Unserved {
     named: BTreeMap<(Origin, Origin), Named>,
@@ -18,8 +18,8 @@ struct Named {
     messages: BTreeMap<usize, Runs>,
     /// More than one word has room for: nothing is sure to have arrived.
     all: bool,
-    /// It was away when its sender said goodbye.
-    away: bool,
+    /// Its sender has said goodbye without it.
+    left: bool,
 }
 
 /// A sender's word on receivers.
@@ -31,8 +31,8 @@ pub(crate) struct Word<'a> {
     pub(crate) messages: Vec<(Option<usize>, u64, u64)>,
     /// More messages than are said.
     pub(crate) more: bool,
-    /// The sender says goodbye, and they are away.
-    pub(crate) away: bool,
+    /// The sender says goodbye, and they are away, or have not acknowledged everything.
+    pub(crate) left: bool,
 }
 
 impl Unserved {
@@ -40,7 +40,7 @@ impl Unserved {
         for receiver in word.receivers {
             let named = self.named.entry((word.sender, *receiver)).or_default();
             named.all |= word.more;
-            named.away |= word.away;
+            named.left |= word.left;
             for (group, first, last) in &word.messages {
                 match group {
                     Some(group) => named.messages.entry(*group).or_default().add(*first, *last),
@@ -59,10 +59,10 @@ impl Unserved {
         (!named.all).then(|| messages.unwrap_or_default())
     }
 
-    /// Tells whether the sender has said goodbye while the receiver was away.
+    /// Tells whether the sender has said goodbye without the receiver.
     pub(crate) fn leaves(&self, sender: Origin, receiver: Origin) -> bool {
         let named = self.named.get(&(sender, receiver));
-        named.is_some_and(|named| named.away)
+        named.is_some_and(|named| named.left)
     }
 
     /// Tells whether something may be missing.

@@ -47,6 +47,7 @@ pub(super) fn event(event: &Event, names: &Names) -> String {
             let state = match cause {
                 UnservedCause::Away => "away",
                 UnservedCause::Demoted => "demoted",
+                UnservedCause::Ended => "left behind",
                 UnservedCause::Overrun => "away for longer than is kept",
                 _ => "gone",
             };

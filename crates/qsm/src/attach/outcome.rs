@@ -96,6 +96,7 @@ fn cause_code(cause: UnservedCause) -> u32 {
         UnservedCause::Away => 1,
         UnservedCause::Overrun => 2,
         UnservedCause::Demoted => 3,
+        UnservedCause::Ended => 4,
         _ => 0,
     }
 }
@@ -106,6 +107,7 @@ fn cause_of(code: u32) -> Option<UnservedCause> {
         1 => Some(UnservedCause::Away),
         2 => Some(UnservedCause::Overrun),
         3 => Some(UnservedCause::Demoted),
+        4 => Some(UnservedCause::Ended),
         _ => None,
     }
 }

@@ -142,6 +142,25 @@ fn a_member_that_dies_while_it_leaves_is_reported_with_what_was_sent_before_it_l
 }
 
 #[test]
+fn who_has_not_acknowledged_everything_is_named_at_the_end_of_its_sender() {
+    for acknowledged in [1, 2] {
+        let mut bench = Bench::new();
+        bench.follow(&view(1, vec![member(2, None), member(3, None)]));
+        bench.push(1);
+        bench.push(2);
+        bench.acknowledge(1, acknowledged);
+        bench.served.leave(origin(1), &bench.stream);
+        let named = bench.served.take();
+        let named: Vec<_> = named
+            .iter()
+            .map(|it| (it.receivers.len(), it.after, it.cause))
+            .collect();
+        let expected = [(2, 1, UnservedCause::Ended)];
+        assert_eq!(named, expected[..usize::from(acknowledged == 1)]);
+    }
+}
+
+#[test]
 fn what_was_let_go_while_a_member_was_away_is_named_when_it_has_given_it_up() {
     let mut bench = Bench::new();
     let away = |reason| Member {
