@@ -11,6 +11,8 @@ use crate::transport::{Transport, filter_multicast};
 
 /// Time before the fault that is not measured.
 const WARM_UP: Duration = Duration::from_secs(1);
+/// Longest time until messages come before the fault.
+const CALM_MAX: Duration = Duration::from_secs(10);
 /// Time after the fault that is measured with it.
 const AFTER: Duration = Duration::from_secs(1);
 /// Time after the beginning of a fault within which the others must be as fast as before.
@@ -287,11 +289,7 @@ impl Trial {
         std::thread::sleep(WARM_UP);
         let mut outcome = Outcome::default();
         self.measure(&mut cluster)?;
-        std::thread::sleep(self.calm);
-        let calm = self.measure(&mut cluster)?;
-        if calm.messages == 0 {
-            return Err("no messages came before the fault".into());
-        }
+        let calm = self.calm_phase(&mut cluster)?;
         self.own_gap(&mut cluster)?;
         let disturbed = self.disturb(&mut cluster, &mut outcome)?;
         for (at, phase) in [calm, disturbed].into_iter().enumerate() {
@@ -357,6 +355,21 @@ impl Trial {
             Role::Leader => Some(0),
             Role::Sender => Some(self.receivers),
             Role::Service => None,
+        }
+    }
+
+    /// The time before the fault; longer where the machine has not got to sending in it.
+    fn calm_phase(&self, cluster: &mut Cluster) -> Result<Phase, Failure> {
+        let begun = Instant::now();
+        loop {
+            std::thread::sleep(self.calm);
+            let calm = self.measure(cluster)?;
+            if calm.messages > 0 {
+                return Ok(calm);
+            }
+            if begun.elapsed() > CALM_MAX {
+                return Err("no messages came before the fault".into());
+            }
         }
     }
 
