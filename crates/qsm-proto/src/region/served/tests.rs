@@ -148,6 +148,7 @@ fn who_has_not_acknowledged_everything_is_named_at_the_end_of_its_sender() {
         bench.follow(&view(1, vec![member(2, None), member(3, None)]));
         bench.push(1);
         bench.push(2);
+        while bench.stream.poll_train(NOW).is_some() {}
         bench.acknowledge(1, acknowledged);
         bench.served.leave(origin(1), &bench.stream);
         let named = bench.served.take();
