@@ -93,7 +93,8 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "service",
-        meaning: "HOST:PORT of the membership service (looked for by multicast).",
+        meaning: "HOST:PORT of the membership service (looked for by multicast). While it is silent, the \
+                  host is looked up again.",
     },
     Setting {
         name: "slow-after",
@@ -244,7 +245,7 @@ impl Settings {
             "queue-bytes" => builder.queue_bytes(value.bytes()?),
             "retention" => builder.retention_bytes(value.bytes()?),
             "send-limit" => builder.send_limit(value.bytes()? as u64),
-            "service" => builder.service(value.address()?),
+            "service" => value.service(builder)?,
             "slow-after" => builder.slow_after(value.seconds()?),
             _ => builder.spin(value.yes()?),
         });
@@ -300,6 +301,18 @@ impl Value<'_> {
         let number: Option<usize> = digits.parse().ok();
         let bytes = number.and_then(|number| number.checked_mul(1 << shift));
         bytes.ok_or_else(|| self.error("bytes, such as 64M"))
+    }
+
+    /// Where the service is, looked up again while it is silent.
+    fn service(&self, builder: Builder) -> Result<Builder, SettingError> {
+        let first = self.address()?;
+        let place = self.text.to_owned();
+        let lookup = move || {
+            place
+                .to_socket_addrs()
+                .map_or(Vec::new(), Iterator::collect)
+        };
+        Ok(builder.service(first).service_lookup(lookup))
     }
 
     fn address(&self) -> Result<SocketAddr, SettingError> {

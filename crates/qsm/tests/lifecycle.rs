@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
 use common::{PATIENCE, Site, admitted, expect_numbers, next, pattern, wait_for};
 use qsm::{CloseReason, Embedded, Event, RecvError, RequestError, SendError};
 
@@ -175,6 +178,43 @@ fn messages_flow_while_the_service_is_away_and_a_new_one_takes_over() {
     let message = next(&subscription);
     assert_eq!((message.bytes(), message.number()), (&b"again"[..], 3));
     assert_eq!(service.snapshot().unwrap().nodes.len(), 3);
+}
+
+#[test]
+fn a_node_follows_its_service_to_where_a_name_leads() {
+    let site = Site::new();
+    let network = || site.network().multicast(false);
+    let serve = || site.service().network(network().unicast_port(0)).start();
+    let service = serve().unwrap();
+    // Behind the first place nobody answers.
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
+    let places = Arc::new(Mutex::new(vec![nobody, service.address()]));
+    let build = |name| {
+        let places = Arc::clone(&places);
+        let builder = site.builder(name).network(network());
+        let builder = builder.service(service.address());
+        admitted(builder.service_lookup(move || places.lock().unwrap().clone()))
+    };
+    let (a, b) = (build("a"), build("b"));
+    let events = b.events();
+    let subscription = b.subscribe(["x"]).unwrap();
+    let publisher = a.publisher("x").unwrap();
+    publisher.wait_for_members(1, PATIENCE).unwrap();
+
+    let (before, moved) = (service.address(), serve().unwrap());
+    assert_ne!(before, moved.address());
+    *places.lock().unwrap() = vec![nobody, moved.address()];
+    drop(service);
+    let address = moved.address();
+    wait_for(&events, |event| *event == Event::ServiceFound { address });
+    publisher.send(b"meanwhile").unwrap();
+    assert_eq!(next(&subscription).bytes(), b"meanwhile");
+    let c = admitted(site.builder("c").network(network()).service(address));
+    let other = c.subscribe(["x"]).unwrap();
+    publisher.wait_for_members(2, PATIENCE).unwrap();
+    publisher.send(b"again").unwrap();
+    assert_eq!(next(&other).bytes(), b"again");
+    assert_eq!(next(&subscription).number(), 2);
 }
 
 #[test]

@@ -36,8 +36,9 @@ pub struct NodeOptions {
     pub name: Option<String>,
     /// Place of the membership service: an address, the name of a host, or of a service in DNS
     /// (SRV), as _qsm._udp.example.org. Given again: another place. Of all their addresses the first
-    /// that answers is taken. While none does, one is looked for by multicast as well, and said to
-    /// be found [default: look for it by multicast]
+    /// that answers is taken, and when it falls silent, they are looked up again and tried in turn. While
+    /// none answers, one is looked for by multicast as well, and said to be found [default: look for it by
+    /// multicast]
     #[arg(long, value_name = "HOST:PORT", value_parser = ServicePlace::parse)]
     pub service: Vec<ServicePlace>,
     /// Receive buffer of each socket, bytes; with suffix k or M [default: 32M]
@@ -234,6 +235,11 @@ impl NodeOptions {
         if let Some(service) = service {
             builder = builder.service(service);
         }
+        if self.may_move() {
+            let (places, family) = (self.service.clone(), self.family());
+            let lookup = move || service::addresses(&places, family).unwrap_or_default();
+            builder = builder.service_lookup(lookup);
+        }
         if let Some(list) = self.network.revocations() {
             builder = builder.revocations(list);
         }
@@ -262,6 +268,14 @@ impl NodeOptions {
             builder = builder.latency_budget(budget);
         }
         Ok(self.threads.apply(builder))
+    }
+
+    /// Whether the places of the service may lead to another address than they did.
+    fn may_move(&self) -> bool {
+        match &self.service[..] {
+            [] | [ServicePlace::Address(_)] => false,
+            [_] | [_, _, ..] => true,
+        }
     }
 
     fn sockets(&self) -> Result<qsm::NetworkOptions, Failure> {

@@ -7,6 +7,7 @@ use qsm_proto::view::Layout;
 use qsm_proto::{Limits, Pace, Recovery};
 use qsm_wire::Coverage;
 
+use super::lookup::ServiceLookup;
 use super::service::share_ppm;
 use crate::handoff::gate::GateLimits;
 use crate::latency::LatencyBudget;
@@ -28,6 +29,7 @@ use crate::runtime::threads::ThreadOptions;
 pub struct Builder {
     pub(crate) settings: NodeSettings,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) lookup: Option<ServiceLookup>,
 }
 
 impl Builder {
@@ -83,6 +85,7 @@ impl Builder {
         Self {
             settings,
             metrics: None,
+            lookup: None,
         }
     }
 
@@ -180,6 +183,31 @@ impl Builder {
     /// Where the membership service is. If not given, it is looked for by multicast.
     pub fn service(mut self, address: SocketAddr) -> Self {
         self.settings.service = Some(plain(address));
+        self
+    }
+
+    /// Where the membership service may be, if it is not at [`Builder::service`] any more: asked on a
+    /// thread of its own while the service is silent, every two seconds, with another of the addresses
+    /// tried each time. Without effect where no address is given, since the service is looked for by
+    /// multicast then.
+    ///
+    /// ```no_run
+    /// use std::net::ToSocketAddrs;
+    ///
+    /// use qsm::Node;
+    ///
+    /// // The service may start again on another host, where the name leads then.
+    /// let name = "gms.example:4481";
+    /// let places = move || name.to_socket_addrs().map_or(Vec::new(), Iterator::collect);
+    /// let first = places().first().copied().ok_or("gms.example has no address")?;
+    /// let node = Node::builder().service(first).service_lookup(places).start()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn service_lookup(
+        mut self,
+        lookup: impl Fn() -> Vec<SocketAddr> + Send + Sync + 'static,
+    ) -> Self {
+        self.lookup = Some(ServiceLookup::new(lookup));
         self
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod feed;
 pub(crate) mod follow;
 pub(crate) mod group;
 pub(crate) mod latest;
+pub(crate) mod lookup;
 pub(crate) mod names;
 pub(crate) mod node;
 pub(crate) mod observer;

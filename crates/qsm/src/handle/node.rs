@@ -672,8 +672,12 @@ impl Builder {
     /// [`StartError`], whose text says what to do.
     pub fn start(self) -> Result<Node, StartError> {
         let admin = self.settings.admin;
+        let service = self.settings.service;
         let engines = start(self.settings)?;
         let mut node = OwnNode::new(engines);
+        if let (Some(service), Some(lookup)) = (service, self.lookup) {
+            lookup.follow(service, node.events(), node.cores.clone());
+        }
         if let Some(address) = self.metrics {
             node.serve_metrics(address)?;
         }
