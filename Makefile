@@ -23,7 +23,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
+.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -337,6 +337,18 @@ book: ## the documents as a book, target/book/index.html; a dead link ends it. I
 
 publish-check: ## package every public crate and build it from its packages, as `cargo publish` would; needs crates.io
 	$(CARGO) publish --workspace --dry-run $(LOCKED) --allow-dirty
+
+# What `make manifests-check` installs: of Kubernetes' types, and the program that fills in charts.
+KUBERNETES_VALIDATE := kubernetes-validate==1.37.0
+HELM := helm.sh/helm/v3/cmd/helm@v3.17.3
+CHART := packaging/helm/quicksilver
+
+manifests-check: $(PYTHON_ENVIRONMENT)/bin/pytest ## the manifests and the chart for Kubernetes, against its types; installs helm (Go) and kubernetes-validate
+	$(PYTHON_ENVIRONMENT)/bin/pip install -q --disable-pip-version-check $(KUBERNETES_VALIDATE)
+	@test -x $(TARGET_DIR)/go/helm || { command -v go >/dev/null || { \
+	  echo "go is missing: it builds helm, see https://go.dev/dl" >&2; exit 1; }; \
+	  GOBIN=$(abspath $(TARGET_DIR))/go go install $(HELM); }
+	packaging/helm/check $(abspath $(TARGET_DIR))/go/helm $(PYTHON_ENVIRONMENT)/bin/kubernetes-validate
 
 # What `make package` installs if it is missing, and the target of the static program.
 CARGO_DEB_VERSION := 3.8.0

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 use crate::Cli;
 
@@ -129,6 +129,65 @@ fn commands_of_the_packaged_units_are_understood() {
         }
     }
     assert_eq!(seen, 2);
+}
+
+/// Lines of the files for containers, each with the name of its file.
+fn container_lines() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    let folders = ["container", "kubernetes", "helm/quicksilver/templates"];
+    let mut lines = Vec::new();
+    for folder in folders {
+        for file in fs::read_dir(root.join(folder)).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.display().to_string();
+            let text = fs::read_to_string(&path).unwrap();
+            lines.extend(
+                text.lines()
+                    .map(|line| (name.clone(), line.trim().to_owned())),
+            );
+        }
+    }
+    lines
+}
+
+#[test]
+fn commands_of_containers_are_understood() {
+    let mut seen = 0;
+    for (file, line) in container_lines() {
+        let list = ["args: [", "command: ["].into_iter();
+        let Some(list) = list.filter_map(|key| line.strip_prefix(key)).next() else {
+            continue;
+        };
+        let words = list.trim_end_matches(']').split(", ");
+        let words = words.map(|word| word.trim_matches('"'));
+        seen += 1;
+        if let Err(error) = Cli::try_parse_from(["qsm"].into_iter().chain(words)) {
+            panic!("{file}: {line}: {error}");
+        }
+    }
+    assert!(seen >= 5, "only {seen} commands were found");
+}
+
+#[test]
+fn variables_of_containers_are_settings() {
+    let command = Cli::command();
+    let subscribe = command.find_subcommand("sub").unwrap();
+    let options: Vec<_> = subscribe
+        .get_arguments()
+        .filter_map(clap::Arg::get_long)
+        .collect();
+    let mut seen = 0;
+    for (file, line) in container_lines() {
+        let entry = line.strip_prefix("- name: ").unwrap_or(&line);
+        let Some(entry) = entry.strip_prefix("QSM_") else {
+            continue;
+        };
+        let name = entry.split(':').next().unwrap_or_default();
+        let option = name.to_lowercase().replace('_', "-");
+        seen += 1;
+        assert!(options.contains(&option.as_str()), "{file}: {line}");
+    }
+    assert!(seen >= 10, "only {seen} variables were found");
 }
 
 #[test]

@@ -36,6 +36,7 @@ const HINTED: &str = "tests/hints.rs runs it, with nodes that the hints name";
 const LIMITED: &str = "tests/repair.rs runs it, on hosts of a lab and for a cluster of its own";
 const RELAYED: &str = "tests/hosts.rs runs it, between sites of a lab";
 const BUDGETED: &str = "tests/budget.rs runs it, with a reader";
+const POD: &str = "it takes a network of containers; tests/hosts.rs runs its options on hosts of a lab";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
 
 /// Each command, in the order in which they are run.
@@ -230,6 +231,21 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "operate/planning.md",
         "qsm gms --hints hints.txt",
         NotHere(HINTED),
+    ),
+    (
+        "operate/containers.md",
+        "qsm gms --multicast none --key cluster.key",
+        NotHere(POD),
+    ),
+    (
+        "operate/containers.md",
+        "qsm sub news --multicast none --service gms:4481 --key cluster.key",
+        NotHere(POD),
+    ),
+    (
+        "operate/containers.md",
+        "qsm keygen cluster.key",
+        NotHere(POD),
     ),
     (
         "operate/services.md",

@@ -1,9 +1,9 @@
 //! Files of keys: only their owner may read them.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use qsm_seal::{ClusterKey, KeyError};
@@ -13,8 +13,12 @@ use zeroize::Zeroizing;
 const FILE_BYTES_MAX: u64 = 4096;
 /// Rights of others on a file of a key: none.
 const OTHERS: u32 = 0o077;
+/// The right that the group of a file of root's may have: to read it. Secrets that are mounted into a
+/// container are so, and who is in that group was chosen by root.
+const GROUP_OF_ROOT: u32 = 0o040;
 
-/// Reads a cluster's key from a file, which nobody but its owner may read.
+/// Reads a cluster's key from a file, which nobody but its owner may read, and the
+/// group of a file of root's.
 ///
 /// # Errors
 /// [`KeyFileError`]: there is no such file, it holds no key, or others may read it.
@@ -34,7 +38,7 @@ pub fn write_key(path: impl AsRef<Path>, key: &ClusterKey) -> Result<(), KeyFile
 }
 
 /// Reads the text of a file of at most 4096 bytes that is secret, of a node's key or a cluster's root: nobody but its
-/// owner may read it. The text is wiped from memory when it is dropped.
+/// owner may read it, and the group of a file of root's. The text is wiped from memory when it is dropped.
 ///
 /// # Errors
 /// [`KeyFileError`]: there is no such file, it is longer or no text, or others may read it.
@@ -43,12 +47,10 @@ pub fn read_secret(path: impl AsRef<Path>) -> Result<Zeroizing<String>, KeyFileE
     let failed = |cause: KeyFileCause| KeyFileError::new(path, cause);
     let file = File::open(path).map_err(|error| failed(KeyFileCause::Io(error)))?;
     let metadata = file.metadata();
-    let mode = metadata
-        .map_err(|error| failed(KeyFileCause::Io(error)))?
-        .permissions()
-        .mode();
-    if mode & OTHERS != 0 {
-        return Err(failed(KeyFileCause::ReadableByOthers(mode & 0o777)));
+    let metadata = metadata.map_err(|error| failed(KeyFileCause::Io(error)))?;
+    if is_open_to_others(&metadata) {
+        let mode = metadata.mode() & 0o777;
+        return Err(failed(KeyFileCause::ReadableByOthers(mode)));
     }
     // All of it at once, so that growing leaves no copy behind.
     let capacity = usize::try_from(FILE_BYTES_MAX).unwrap_or_default() + 1;
@@ -61,6 +63,14 @@ pub fn read_secret(path: impl AsRef<Path>) -> Result<Zeroizing<String>, KeyFileE
         )))),
         _ => Ok(text),
     }
+}
+
+fn is_open_to_others(metadata: &Metadata) -> bool {
+    let allowed = match metadata.uid() {
+        0 => GROUP_OF_ROOT,
+        _ => 0,
+    };
+    metadata.mode() & OTHERS & !allowed != 0
 }
 
 /// Writes a secret text into a new file, which only its owner may read.

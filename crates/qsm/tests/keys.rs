@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::time::Duration;
 
 use common::{PATIENCE, Place, Site, admitted, expect_numbers, pattern, wait_for};
@@ -269,13 +269,25 @@ fn a_file_of_a_key_is_read_by_its_owner_alone() {
     // Not overwritten.
     let again = write_key(&path, &key).unwrap_err();
     assert!(matches!(again.cause(), KeyFileCause::Io(_)), "{again}");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    let open = read_key(&path).unwrap_err();
-    assert!(
-        matches!(open.cause(), KeyFileCause::ReadableByOthers(0o640)),
-        "{open}"
-    );
-    assert!(open.remedy().contains("chmod 600"), "{}", open.remedy());
+    let allow = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    for mode in [0o604, 0o620, 0o644, 0o660] {
+        allow(mode);
+        let open = read_key(&path).unwrap_err();
+        let cause = open.cause();
+        assert!(
+            matches!(cause, KeyFileCause::ReadableByOthers(found) if *found == mode),
+            "{open}"
+        );
+        assert!(open.remedy().contains("chmod 600"), "{}", open.remedy());
+    }
+    // As a container finds a secret.
+    allow(0o640);
+    let of_root = fs::metadata(&path).unwrap().uid() == 0;
+    assert_eq!(read_key(&path).is_ok(), of_root);
+    if of_root {
+        chown(&path, Some(4242), None).unwrap();
+        assert!(read_key(&path).is_err(), "of another owner");
+    }
     fs::remove_file(&path).unwrap();
     assert!(matches!(
         read_key(&path).unwrap_err().cause(),
