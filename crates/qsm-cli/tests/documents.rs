@@ -36,7 +36,8 @@ const HINTED: &str = "tests/hints.rs runs it, with nodes that the hints name";
 const LIMITED: &str = "tests/repair.rs runs it, on hosts of a lab and for a cluster of its own";
 const RELAYED: &str = "tests/hosts.rs runs it, between sites of a lab";
 const BUDGETED: &str = "tests/budget.rs runs it, with a reader";
-const POD: &str = "it takes a network of containers; tests/hosts.rs runs its options on hosts of a lab";
+const POD: &str =
+    "it takes a network of containers; tests/reach.rs and tests/keys.rs run its options";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
 
 /// Each command, in the order in which they are run.
