@@ -5,8 +5,9 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use qsm_proto::receive::ReceiveStream;
-use qsm_proto::region::Region;
+use qsm_proto::region::{CaughtUpWord, Region};
 use qsm_proto::send::SendStream;
+use qsm_proto::view::RegionView;
 use qsm_proto::{Event, Instant, UnservedCause, nanoseconds};
 use qsm_wire::{Origin, RegionId, ViewNumber};
 
@@ -24,8 +25,8 @@ use crate::pattern::GroupPlan;
 use crate::violation::Violation;
 use crate::world::World;
 
-/// Time before its word that it has caught up from which on a member need not have everything: those
-/// that it asked may not have heard of it yet.
+/// Time before its last question from which on a member need not have everything when it says that it has
+/// caught up: those that it asked may not have heard of it yet.
 const LONG_BEFORE: Duration = Duration::from_secs(5);
 /// Loss up to which a view and a round are sure to come through in time.
 const LOSS_MAX_PPM: u32 = 10_000;
@@ -71,9 +72,10 @@ impl World {
         Ok(())
     }
 
-    /// A member is live again: it has what was sent long before it said that it has caught up, as far
-    /// as members that were live then can give it (R-VIEW-14). What nobody but its sender
-    /// has comes when that speaks, and what had been published then and not sent yet, when it is sent.
+    /// A member is live again: it has what was sent long before it asked for the last time, as far as members
+    /// can give it that it has asked and that were still live when it said that it had caught up (R-VIEW-14). What
+    /// nobody but its sender has comes when that speaks, and what had been published then and not sent yet,
+    /// when it is sent.
     pub(crate) fn judge_return(&self, host: usize, id: RegionId) -> Result<(), Violation> {
         let machine = self.engine.machine(host);
         let region = machine.and_then(|machine| machine.region(id));
@@ -84,18 +86,21 @@ impl World {
             return Ok(());
         }
         let said = region.said_caught_up();
-        let view = said.map_or(ViewNumber(0), |(view, _)| view);
-        let asked = region.history().nearest(view);
-        let ago = said.map_or(Duration::ZERO, |(_, at)| self.engine.since(host, at));
+        let of_view = |view: fn(&CaughtUpWord) -> ViewNumber| {
+            let view = said.as_ref().map_or(ViewNumber(0), view);
+            region.history().nearest(view)
+        };
+        let asked = of_view(|word| word.asked_in);
+        let known = of_view(|word| word.known);
+        let ago = said.map_or(Duration::ZERO, |word| {
+            self.engine.since(host, word.asked_at)
+        });
         let long_before = nanoseconds(LONG_BEFORE + ago);
         let long_before = Instant(self.engine.now().0.saturating_sub(long_before));
         let history = &self.checkers.history;
         for (sender, app) in self.apps.iter().enumerate() {
             let origin = app.origin.filter(|_| self.engine.is_running(sender));
-            let was_away = |origin| {
-                let index = asked.index_of(origin);
-                index.is_some_and(|index| !asked.is_live(index))
-            };
+            let was_away = |origin| asked.index_of(origin).is_some() && !is_live_in(asked, origin);
             let owes = |origin: &Origin| *origin != me && !was_away(*origin);
             let Some(origin) = origin.filter(owes) else {
                 continue;
@@ -111,8 +116,8 @@ impl World {
                 continue;
             };
             let mut lacks = has + 1..=sent;
-            let members = asked.live_members().iter();
-            let others: Vec<Origin> = members.map(|member| member.origin).collect();
+            let members = asked.live_members().iter().map(|member| member.origin);
+            let others: Vec<Origin> = members.filter(|one| is_live_in(known, *one)).collect();
             let gives =
                 |at, member: &Origin| *member != me && self.can_give(*member, id, origin, at);
             let owed = has < sent && !history.may_lose(origin, me);
@@ -434,6 +439,10 @@ impl World {
             }
         }
     }
+}
+
+fn is_live_in(view: &RegionView, member: Origin) -> bool {
+    view.index_of(member).is_some_and(|at| view.is_live(at))
 }
 
 /// Whether nothing goes wrong but multicast that does not pass, on a network that loses little.

@@ -188,6 +188,7 @@ impl Search<'_> {
                     .iter()
                     .any(|(_, fault)| fault.concerns(last));
             candidate.nodes -= 1;
+            candidate.prompt.remove(&last);
             for plan in &mut candidate.groups {
                 plan.subscribers.remove(&last);
                 plan.publishers.remove(&last);

@@ -44,6 +44,17 @@ const NONCE_FIRST: u64 = 1 << 63;
 /// Streams of others remembered at once, as many as a node receives.
 const EXTENTS_MAX: usize = 1024;
 
+/// The word of a member that was away that it has caught up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CaughtUpWord {
+    /// The view whose live members it has asked, and that the word names.
+    pub asked_in: ViewNumber,
+    /// The newest view that it knew then: who was no live member of that any more it did not wait for.
+    pub known: ViewNumber,
+    /// When it had asked them.
+    pub asked_at: Instant,
+}
+
 /// The search of a member that is away for what it has missed.
 #[derive(Debug)]
 pub(super) struct Absence {
@@ -327,11 +338,16 @@ impl RegionCx<'_> {
 
     /// Names the view whose live members it has asked: in a newer one there may be some that it has not.
     fn say_caught_up(&mut self) {
-        let Some(asked_in) = self.region.absence.as_ref().map(|one| one.asked_in) else {
+        let Some(absence) = &self.region.absence else {
             return;
         };
+        let (asked_in, asked_at) = (absence.asked_in, absence.asked_at);
         let (id, now) = (self.region.id(), self.node.now);
-        self.region.said_caught_up = Some((asked_in, now));
+        self.region.said_caught_up = Some(CaughtUpWord {
+            asked_in,
+            asked_at,
+            known: self.region.history.newest().number(),
+        });
         self.membership
             .caught_up(now, id, asked_in, &mut self.node.outbox);
     }

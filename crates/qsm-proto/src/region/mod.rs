@@ -58,13 +58,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_wire::membership::GroupLifetime;
-use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, StreamId, ViewNumber};
+use qsm_wire::{ChannelId, GroupId, Opening, Origin, RegionId, StreamId};
 
 pub(crate) use self::queries::extent_asked_for;
 pub(crate) use self::set::RegionSet;
 pub(crate) use self::table::{ReadyStream, RegionTable};
 
 use self::absence::Absence;
+pub use self::absence::CaughtUpWord;
 use self::copies::CopyRecipients;
 use self::filters::Filters;
 use self::hearing::Earshot;
@@ -120,8 +121,8 @@ pub struct Region {
     recipients: CopyRecipients,
     /// Set while this node is away.
     absence: Option<Absence>,
-    /// The view under which it has last said that it has caught up, and when.
-    said_caught_up: Option<(ViewNumber, Instant)>,
+    /// Its last word that it has caught up.
+    said_caught_up: Option<CaughtUpWord>,
     /// Others are away, for whom packets are kept.
     others_away: bool,
     /// Set while this node is leaving.
@@ -273,9 +274,9 @@ impl Region {
         self.earshot.unheard_since(sender)
     }
 
-    /// The view under which this node has last said that it has caught up (R-VIEW-14), and when.
+    /// The last word of this node that it has caught up (R-VIEW-14).
     #[must_use]
-    pub fn said_caught_up(&self) -> Option<(ViewNumber, Instant)> {
+    pub fn said_caught_up(&self) -> Option<CaughtUpWord> {
         self.said_caught_up
     }
 
