@@ -759,21 +759,6 @@ impl ReceiveStream {
         }
     }
 
-    /// Contiguous number over the packets that this node must cache, and over those of which no
-    /// cacher lives any more: only their sender still has them, for whoever misses them.
-    fn cached(&self, history: &History) -> u64 {
-        if let Some(range) = self.uncached {
-            return range.first() - 1;
-        }
-        for (steps, piece) in self.pieces(u64::MAX, history).enumerate() {
-            let first = piece.first();
-            if steps > WALK_MAX || history.answers_for(self.view_of(first, history), first) {
-                return first - 1;
-            }
-        }
-        self.highest
-    }
-
     fn lookup(&self, sequence: u64) -> Option<PacketState> {
         let at = sequence.checked_sub(self.base + 1)?;
         self.slots.get(usize::try_from(at).ok()?).copied()

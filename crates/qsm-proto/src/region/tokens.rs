@@ -242,7 +242,8 @@ impl RegionCx<'_> {
         }
         stream.limit_retained(&mut self.node.store, retained);
         if self.region.minimum_rate > 0 {
-            stream.limit_cached(&mut self.node.store, limits.receive_bytes / 2);
+            let (history, limit) = (&self.region.history, limits.receive_bytes / 2);
+            stream.limit_cached(&mut self.node.store, limit, history);
         }
     }
 }

@@ -4,6 +4,7 @@
 use qsm_wire::SeqRange;
 
 use super::{PacketState, ReceiveStream, StreamMarks};
+use crate::history::History;
 use crate::receive::PacketStore;
 
 impl ReceiveStream {
@@ -56,10 +57,15 @@ impl ReceiveStream {
     }
 
     /// Frees the oldest packets that are delivered and cached here, whether everybody has them or not,
-    /// until the store holds no more than this: senders do not wait for who lacks them. Rule R-RATE-10.
-    pub fn limit_cached(&mut self, store: &mut PacketStore, limit_bytes: usize) {
+    /// until the store holds no more than this: senders do not wait for who lacks them. What not everybody
+    /// has does not count as cached here any more. Rule R-RATE-10.
+    pub fn limit_cached(&mut self, store: &mut PacketStore, limit_bytes: usize, history: &History) {
         let end = self.delivered.min(self.held_above());
         while self.base < end && store.used_bytes() > limit_bytes {
+            let first = self.base + 1;
+            let kept = matches!(self.slots.front(), Some(PacketState::Kept(_)));
+            let caches = kept && history.role(self.view_of(first, history), first).keeps;
+            self.note_uncached(first, caches);
             self.purge_first(store);
         }
         self.retained_from = self.retained_from.map(|from| from.max(self.base));

@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use qsm_wire::SeqRange;
 
-use super::{Datagram, PacketState, ReceiveStream, StreamContext};
+use super::{Datagram, PacketState, ReceiveStream, StreamContext, WALK_MAX};
 use crate::Instant;
 use crate::history::History;
 use crate::receive::{PacketPlace, PacketStore};
@@ -89,7 +89,8 @@ impl ReceiveStream {
         history: &History,
         context: &mut StreamContext<'_>,
     ) -> Option<PacketPlace> {
-        let claimed = self.cached(history);
+        // Reported before some of it was let go, perhaps.
+        let claimed = self.received_to_cache(history);
         while self.highest > sequence {
             let top = self.highest;
             let slot = self.slots.back().copied()?;
@@ -165,14 +166,35 @@ impl ReceiveStream {
         self.stopped && store.is_nearly_full()
     }
 
-    /// A packet is delivered and there is no room to keep it: if this node caches it, others must not count on it
-    /// here, but those that are away, for whom no watermark speaks.
+    /// A packet is delivered and not kept: if this node caches it, others must not count on it here, but
+    /// those that are away, for whom no watermark speaks.
     pub(super) fn note_uncached(&mut self, sequence: u64, caches: bool) {
         if !caches || sequence <= self.marks.stable_upto {
             return;
         }
-        let first = self.uncached.map_or(sequence, |range| range.first());
-        self.uncached = SeqRange::new(first, sequence);
+        let before = self.uncached.unwrap_or_else(|| SeqRange::one(sequence));
+        let (first, last) = (before.first().min(sequence), before.last().max(sequence));
+        self.uncached = SeqRange::new(first, last);
+    }
+
+    /// Contiguous number over the packets that others may count on here.
+    pub(super) fn cached(&self, history: &History) -> u64 {
+        match self.uncached {
+            Some(range) => range.first() - 1,
+            None => self.received_to_cache(history),
+        }
+    }
+
+    /// Contiguous number over the packets that this node must cache, and over those of which no
+    /// cacher lives any more: only their sender still has them, for whoever misses them.
+    fn received_to_cache(&self, history: &History) -> u64 {
+        for (steps, piece) in self.pieces(u64::MAX, history).enumerate() {
+            let first = piece.first();
+            if steps > WALK_MAX || history.answers_for(self.view_of(first, history), first) {
+                return first - 1;
+            }
+        }
+        self.highest
     }
 }
 
