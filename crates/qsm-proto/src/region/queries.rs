@@ -4,7 +4,7 @@
 use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
 
-use qsm_wire::{Heartbeat, Opening, Origin, StreamId, StreamQuery, ViewNumber};
+use qsm_wire::{Heartbeat, Opening, Origin, SeqRange, StreamId, StreamQuery, ViewNumber};
 
 use super::{Region, RegionCx};
 use crate::membership::Membership;
@@ -175,6 +175,22 @@ impl RegionCx<'_> {
         let known = view.index_of(sender).and_then(|at| view.member(at));
         let address = known.map(|member| member.address);
         region.ask_later(self.node.now, address, sender);
+    }
+
+    /// These packets are asked of their sender, since nobody else has them. If it is silent for long and
+    /// no member, it may be dead: no view says so, and the service has not if that was before this node came
+    /// back. Others know. Rule R-NAK-8.
+    pub(super) fn ask_whether_over(&mut self, sender: Origin, ranges: &[SeqRange]) {
+        let (now, give_up) = (self.node.now, self.node.config.recovery.give_up);
+        let region = &mut *self.region;
+        let Some(stream) = region.streams.get(&sender) else {
+            return;
+        };
+        let mut gaps = ranges.iter().map(|range| stream.gaps().find(range.first()));
+        let vain = gaps.any(|gap| gap.is_some_and(|gap| now.since(gap.found) >= give_up));
+        if vain && !region.history.lives(sender) {
+            region.ask_later(now, stream.sender_address(), sender);
+        }
     }
 
     /// Asks again for the openings of streams that could not be placed.

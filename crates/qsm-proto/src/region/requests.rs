@@ -72,6 +72,7 @@ impl RegionCx<'_> {
         let to_sender = ask.target == RequestTarget::Sender;
         if to_sender {
             self.pass_over_unheard(sender);
+            self.ask_whether_over(sender, &ask.ranges);
         }
         let Some(to) = to else {
             return;
