@@ -349,7 +349,8 @@ impl Recovery {
     }
 
     /// Parities that are sent unasked for each block. Rule R-NAK-17.
-    pub(crate) fn parities_ahead(&self) -> u8 {
+    #[must_use]
+    pub fn parities_ahead(&self) -> u8 {
         match self.uses_parity() {
             true => self.parities_ahead,
             false => 0,

@@ -493,6 +493,7 @@ impl Run {
                 seconds: world.engine.now().0 / 1_000_000_000,
                 regions: world.checkers.agreement.regions(),
                 disturbances: world.disturbances,
+                parities_ahead: traffic::parities_ahead(&world.options),
             };
             world.judge_filtered()?;
             let totals = world.totals();

@@ -2,8 +2,10 @@ use std::collections::BTreeMap;
 
 use qsm_proto::Reason;
 use qsm_testnet::NetworkCounters;
+use qsm_wire::Parity;
 
 use crate::engine::Traffic;
+use crate::options::SimOptions;
 use crate::violation::Violation;
 
 /// Repairs per lost copy of a data packet. One is needed, two come when token and NAK plane both
@@ -35,6 +37,18 @@ pub(crate) struct Course {
     pub(crate) seconds: u64,
     pub(crate) regions: u64,
     pub(crate) disturbances: u64,
+    /// Parities that senders multicast without being asked, for a million packets.
+    pub(crate) parities_ahead: u64,
+}
+
+/// Parities that senders multicast of each whole block without being asked (R-NAK-17), for a million packets.
+pub(crate) fn parities_ahead(options: &SimOptions) -> u64 {
+    let block = options.layout.block_packets;
+    let sent = options.multicast && (2..=u64::from(Parity::PACKETS_MAX)).contains(&block);
+    match sent {
+        true => 1_000_000 * u64::from(options.recovery.parities_ahead()) / block,
+        false => 0,
+    }
 }
 
 /// Repairs, requests and tokens stay in proportion to what was lost, to rounds and to time
@@ -52,6 +66,9 @@ pub(crate) fn check(
         + overtaken
         + PER_LATE * network.data_late
         + FREE_PER_DISTURBANCE * course.disturbances;
+    // With copies for members that multicast does not reach.
+    let data_sent = counted("data_sent") + counted("copies_sent");
+    let ahead = data_sent * course.parities_ahead / 1_000_000;
     let rounds = counted("rounds") + counted("rounds_abandoned");
     // A leader that dies takes its count of rounds with it into the sum; a round in progress is
     // in none.
@@ -65,7 +82,7 @@ pub(crate) fn check(
         (
             "repairs",
             sent(Reason::Repair),
-            lost * REPAIRS_PER_LOSS + free,
+            lost * REPAIRS_PER_LOSS + free + ahead,
         ),
         (
             "requests",
