@@ -375,7 +375,6 @@ impl World {
             }
             Some(Err(_)) | None => false,
         };
-        self.judge_batching(host)?;
         self.react(host)?;
         Ok(accepted)
     }
@@ -413,6 +412,7 @@ impl World {
         self.repaired(host, outputs)?;
         self.bounded(host, outputs)?;
         self.note_overruns(host)?;
+        self.judge_batching(host)?;
         if let Some(machine) = self.engine.machine(host) {
             let (send, receive) = machine.memory_bytes();
             memory::check(self.apps[host].node, &self.options.limits, send, receive)?;

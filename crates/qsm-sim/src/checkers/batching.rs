@@ -8,14 +8,14 @@ use qsm_wire::{Origin, RegionId};
 
 use crate::violation::Violation;
 
-/// Slack for the sender's clock: a part of the time, and for rounding.
-const DRIFT_PARTS: u32 = 500;
+/// Slack for rounding.
 const ROUNDING: Duration = Duration::from_micros(200);
 /// Copies of a packet that share its rate, at most.
 const COPIES_MAX: u64 = 16;
 
 /// No message waits for others longer than its publisher lets it (R-DATA-4, R-DATA-15), unless
-/// receivers or the rate hold its stream.
+/// receivers or the rate hold its stream. All times are those of the sender's clock, which stands still
+/// while the sender sleeps.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     streams: BTreeMap<(RegionId, Origin), Waiting>,
@@ -42,11 +42,23 @@ impl Waits {
         let waiting = self.of(region, stream);
         let taken = stream.counters().messages;
         if taken > waiting.taken {
-            let slack = batching.delay / DRIFT_PARTS + ROUNDING;
-            let due = now.after(batching.delay).after(slack);
+            let due = now.after(batching.delay).after(ROUNDING);
             waiting.due.push_back((taken, due));
             waiting.taken = taken;
         }
+    }
+
+    /// Regions in whose streams messages of a sender may wait.
+    pub(crate) fn awaited(&self, sender: Origin) -> Vec<RegionId> {
+        let of_sender = self.streams.iter();
+        let of_sender =
+            of_sender.filter(|((_, origin), waiting)| *origin == sender && !waiting.due.is_empty());
+        of_sender.map(|((region, _), _)| *region).collect()
+    }
+
+    /// The stream is over, with what waited in it.
+    pub(crate) fn end(&mut self, region: RegionId, sender: Origin) {
+        self.streams.remove(&(region, sender));
     }
 
     /// Judges one moment of a sender that runs and has done all its work.

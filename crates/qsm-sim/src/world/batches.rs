@@ -1,5 +1,7 @@
 //! Messages that wait for others in their packets (R-DATA-4, R-DATA-15).
 
+use qsm_proto::region::Region;
+
 use super::World;
 use crate::violation::Violation;
 
@@ -11,6 +13,7 @@ impl World {
             self.checkers.history.publish(origin, group, now);
         }
         self.published += 1;
+        let now = self.engine.local(host);
         let batching = self.options.batching(group);
         let Some(machine) = self.engine.machine(host) else {
             return;
@@ -23,11 +26,15 @@ impl World {
         }
     }
 
-    /// Judges whether messages of a host wait for too long that has just sent what it may.
+    /// Judges whether messages of a host wait for too long that has just done what it may.
     pub(super) fn judge_batching(&mut self, host: usize) -> Result<(), Violation> {
         let Some(sender) = self.apps[host].origin else {
             return Ok(());
         };
+        let awaited = self.checkers.batching.awaited(sender);
+        if awaited.is_empty() {
+            return Ok(());
+        }
         let idle = self.engine.is_running(host) && !self.engine.is_behind(host);
         // Where all that a node sends is limited, that holds messages, too.
         let unlimited = self.options.pace.node_bytes_per_second == 0;
@@ -37,10 +44,12 @@ impl World {
             self.checkers.batching.forget(sender);
             return Ok(());
         };
-        let now = self.engine.now();
-        for region in machine.all_regions() {
-            if let Some(stream) = region.own_stream() {
-                self.checkers.batching.check(now, region.id(), stream)?;
+        let now = self.engine.local(host);
+        for region in awaited {
+            let stream = machine.region(region).and_then(Region::own_stream);
+            match stream {
+                Some(stream) => self.checkers.batching.check(now, region, stream)?,
+                None => self.checkers.batching.end(region, sender),
             }
         }
         Ok(())
