@@ -192,6 +192,16 @@ impl RegionTable {
         self.find_where(zone, signature, groups, |_| true)
     }
 
+    /// Whether two regions, neither of them merged, have a group in common.
+    pub(crate) fn overlap(&self, one: RegionId, other: RegionId) -> bool {
+        let exact = |id| self.get(id).filter(|region| !region.merged);
+        let (Some(one), Some(other)) = (exact(one), exact(other)) else {
+            return false;
+        };
+        let mut groups = one.groups.iter();
+        groups.any(|group| other.groups.binary_search(group).is_ok())
+    }
+
     /// A region of exactly these groups, of which this is so. There may be several where nodes of a
     /// former service report them, or cannot be in the first one.
     pub(crate) fn find_where(

@@ -18,7 +18,7 @@ use super::aim::{Aim, GroupSet};
 use super::command::CommonSet;
 use super::work::Work;
 use super::{Node, Registry};
-use crate::plan::{Region, RegionTable, Zone};
+use crate::plan::{RegionTable, Zone};
 
 /// Common regions of a node beside its home: each is a multicast address more that it listens to, and
 /// a token ring more that it takes part in.
@@ -70,32 +70,17 @@ impl Registry {
 
 impl Node {
     /// Whether a node is in a region of a former service beside those that it is in already, with other
-    /// groups in each: by its own word, or if it has given none because that can be.
+    /// groups in each: by its own word, or if it has given none because that can be. Of a region that
+    /// only publishers report not all groups may be known; without it nothing of those that are would
+    /// be sent to the node.
     pub(super) fn is_beside(&self, regions: &RegionTable, id: RegionId) -> bool {
         let exact = |id| {
-            regions
-                .get(id)
-                .filter(|it: &&Region| !it.private && !it.merged)
+            let region = regions.get(id);
+            region.is_some_and(|region| !region.private && !region.merged)
         };
-        let Some(region) = exact(id) else {
-            return false;
-        };
-        let said = |id: RegionId| self.reported.groups.contains_key(&id);
-        let known = |id: RegionId, region: &Region| match self.unreported {
-            true => !region.provisional,
-            false => said(id),
-        };
-        let channel = |region: &Region| region.zone.tenant.channel;
-        let apart = |other: RegionId| {
-            exact(other).is_some_and(|beside| {
-                // What is pinned goes by no other region, whatever else these have.
-                let pinned = self.unreported && channel(region) != channel(beside);
-                let mut groups = beside.groups.iter();
-                (pinned || known(id, region) && known(other, beside))
-                    && !groups.any(|group| region.groups.binary_search(group).is_ok())
-            })
-        };
-        self.home.is_some() && self.shared().all(apart)
+        let named = |id: RegionId| self.unreported || self.reported.groups.contains_key(&id);
+        let apart = |other| exact(other) && named(other) && !regions.overlap(id, other);
+        self.home.is_some() && exact(id) && named(id) && self.shared().all(apart)
     }
 }
 

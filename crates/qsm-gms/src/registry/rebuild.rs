@@ -339,19 +339,30 @@ impl Registry {
             }
         }
         let stale = if is_home { other } else { Some(id) };
-        if let Some(stale) = stale {
-            let region = self.regions.get_mut(stale);
-            let since = region.map_or(ViewNumber(0), |region| {
-                region.active -= 1;
-                region.next_view()
-            });
-            let region = stale;
-            self.leave_former_cluster(member.node, stale);
-            self.work.push(Work::MarkLeaving { region, member });
-            let departure = Departure::leave(since, now.after(self.drain_max));
-            self.take_up_leaver(stale, member, departure);
+        let beside = node.commons.iter().copied();
+        let beside = beside.filter(|_| is_home && node.unreported && !region.private);
+        let twice = beside.filter(|other| self.regions.overlap(id, *other));
+        let stale: Vec<RegionId> = stale.into_iter().chain(twice).collect();
+        for region in stale {
+            self.leave_stale(now, region, member);
         }
         is_home
+    }
+
+    /// A member is not in this region any more, as far as is known, and does not know that.
+    pub(super) fn leave_stale(&mut self, now: Instant, region: RegionId, member: Origin) {
+        if let Some(node) = self.nodes.get_mut(&member.node) {
+            node.vacate(region);
+        }
+        let entry = self.regions.get_mut(region);
+        let since = entry.map_or(ViewNumber(0), |entry| {
+            entry.active -= 1;
+            entry.next_view()
+        });
+        self.leave_former_cluster(member.node, region);
+        self.work.push(Work::MarkLeaving { region, member });
+        let departure = Departure::leave(since, now.after(self.drain_max));
+        self.take_up_leaver(region, member, departure);
     }
 }
 

@@ -164,7 +164,7 @@ impl Registry {
         );
         let views = self.compare_views(&hello.regions);
         self.adopt_regions(at, origin, &hello, updates);
-        self.widen_regions(&hello.regions);
+        self.widen_regions(at, &hello.regions);
         self.leave_unnamed(at, origin, &hello.regions);
         self.mark_again(node);
         let dead = self.sort_senders(at, &hello.senders);

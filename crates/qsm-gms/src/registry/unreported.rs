@@ -168,8 +168,30 @@ impl Registry {
         }
     }
 
+    /// Members that have not reported do not receive a group in two regions: who has named it to be in
+    /// this one, too, has not heard that they have left it.
+    fn part_members(&mut self, now: Instant, id: RegionId) {
+        let region = self.regions.get(id);
+        let members = region.into_iter().flat_map(|region| &region.members);
+        let twice = |member: &Origin| {
+            let node = self.nodes.get(&member.node);
+            let node = node.filter(|node| node.unreported && node.is_at_home(id));
+            let homes = node.into_iter().flat_map(Node::homes);
+            let mut others = homes.filter(|home| *home != id);
+            others.any(|other| self.regions.overlap(id, other))
+        };
+        let members = members.map(|member| member.origin);
+        for member in members.filter(twice).collect::<Vec<_>>() {
+            self.leave_stale(now, id, member);
+            if let Some(node) = self.nodes.get_mut(&member.node) {
+                node.home = node.home.or_else(|| node.commons.pop_first());
+            }
+            self.assume_groups(member.node);
+        }
+    }
+
     /// A node that comes later knows groups of provisional regions that nobody has named so far.
-    pub(super) fn widen_regions(&mut self, reports: &[RegionReport]) {
+    pub(super) fn widen_regions(&mut self, now: Instant, reports: &[RegionReport]) {
         for report in reports {
             let id = report.region;
             let region = self.regions.get(id);
@@ -189,6 +211,7 @@ impl Registry {
                 (region.groups, region.signature) = (Arc::clone(&groups), signature);
             }
             self.relink(id, &former, &groups);
+            self.part_members(now, id);
             self.assume_groups_in(id);
             self.widen_shares(id);
             self.work.push(Work::RenewView { region: id });
@@ -274,6 +297,7 @@ impl Registry {
         self.regions.move_to(now, home, zone);
         let former = self.regions.regroup(home, set.signature, set.groups);
         self.relink(home, &former, &groups);
+        self.part_members(now, home);
         self.assume_groups_in(home);
         draft.change(home);
         self.check_audience(home, &groups, draft);

@@ -613,3 +613,54 @@ fn a_region_that_only_a_late_publisher_reports_is_taken_up_while_somebody_is_wai
     assert!(registry.regions.get(region).is_none());
     assert!(!told.iter().any(publishes), "{told:?}");
 }
+
+// Rules R-MEM-6, R-VIEW-17.
+#[test]
+fn who_has_not_reported_is_where_only_publishers_name_it_too_with_no_group_in_two() {
+    let beside = RegionReport {
+        region: RegionId(7),
+        channel: qsm_wire::ChannelId(8),
+        ..region_of([1])
+    };
+    let publisher = |node: u64, group: u32| {
+        let role = Role::Publisher;
+        let reported = subscribed(group, &format!("g{group}"));
+        let region = RegionReport {
+            groups: vec![GroupId(group)],
+            ..beside.clone()
+        };
+        Hello {
+            groups: vec![GroupReport { role, ..reported }],
+            published: true,
+            region_last: RegionId(7),
+            channel_last: qsm_wire::ChannelId(8),
+            ..member_hello(node, &region)
+        }
+    };
+    let member = member_hello(0, &region_of([0, 1]));
+    let hellos = [(NodeId(0), member), (NodeId(9), publisher(9, 4))].into();
+    let mut registry = registry(46);
+    registry.apply(NOW, Command::Open { hellos, era: 3 });
+    let batch = registry.batch(NOW);
+    check(&registry);
+    let missing = &registry.nodes[&NodeId(1)];
+    assert_eq!(*missing.groups, [GroupId(3), GroupId(4)]);
+    assert_eq!(away(&registry, RegionId(7)), [(1, AwayReason::Unreported)]);
+    let told = updates(&batch, 9).iter();
+    let mut lists = told.filter_map(|update| match update {
+        Update::Region { region, groups, .. } => Some((*region, groups.clone())),
+        _ => None,
+    });
+    assert_eq!(lists.next(), Some((RegionId(7), vec![GroupId(4)])));
+
+    // It has had group 3 there, and has it elsewhere as others know.
+    assert!(goes_on(&greet(&mut registry, 8, publisher(8, 3)), 8));
+    registry.batch(NOW);
+    check(&registry);
+    let missing = &registry.nodes[&NodeId(1)];
+    assert_eq!(*missing.groups, [GroupId(3)]);
+    assert!(missing.is_leaving(RegionId(7)) && missing.home == Some(REGION));
+    forget_missing(&mut registry);
+    settle(&mut registry);
+    assert_eq!(classes(&registry).len(), 1);
+}
