@@ -2,15 +2,15 @@
 
 use core::time::Duration;
 
-use qsm_wire::{MemberIndex, Origin, SeqRange};
+use qsm_wire::{Origin, SeqRange};
 
 use super::{awaits_away, bit, others_away, others_who_cache};
 use crate::Instant;
 use crate::history::History;
-use crate::receive::ReceiveStream;
+use crate::receive::{Gap, ReceiveStream};
 
 /// Notes that this member misses what is missing here too in this range: somebody else can be
-/// asked, at once if that is news.
+/// asked, at once if that is news. By way of who is no cacher, and was asked, others cannot be.
 pub(crate) fn note_missing(
     now: Instant,
     stream: &mut ReceiveStream,
@@ -21,21 +21,29 @@ pub(crate) fn note_missing(
     for part in missing_parts(stream, history, range) {
         let first = part.first();
         let view = history.nearest(stream.view_of(first, history));
-        let caches = |index: &MemberIndex| view.is_cacher(*index, first);
-        let Some(index) = view.index_of(who).filter(caches) else {
+        let Some(index) = view.index_of(who) else {
             continue;
         };
+        let caches = view.is_cacher(index, first);
+        let asked = |gap: &Gap| gap.attempts > 0 && gap.asked_of == Some(index);
+        if !caches && !stream.gaps().find(first).is_some_and(asked) {
+            continue;
+        }
         stream.gaps_mut().cut_out(part);
         // Unless there was no room to cut it out.
         if let Some(gap) = stream.gaps_mut().find_mut(first)
             && part.covers(gap.range())
         {
-            let rank = bit(view.rank_of(index));
-            gap.refused |= gap.attempts > 0 && gap.asked_of == Some(index);
+            let rank = match caches {
+                true => bit(view.rank_of(index)),
+                false => 0,
+            };
+            let news = gap.known_missing & rank != rank || !caches && !gap.let_go;
+            gap.refused |= asked(gap);
             gap.let_go = true;
             gap.absent |= rank;
-            if gap.known_missing & rank == 0 {
-                gap.known_missing |= rank;
+            gap.known_missing |= rank;
+            if news {
                 gap.due = gap.due.min(now);
             }
         }

@@ -231,6 +231,7 @@ mod tests {
 
     use super::*;
     use crate::receive::{Gaps, StreamMarks};
+    use crate::repair::note_missing;
     use crate::view::Layout;
 
     const GIVE_UP: Duration = Duration::from_secs(2);
@@ -388,6 +389,35 @@ mod tests {
         assert_eq!(asker.asked(1, &[]), [beside[1]]);
         asker.silences(beside[1]);
         assert_eq!(asker.asked(1, &[]), [place(1, 3)], "the next one there");
+    }
+
+    // Rule R-NAK-2.
+    #[test]
+    fn by_way_of_a_neighbour_that_has_let_packets_go_nobody_is_asked() {
+        let mut asker = Asker::new(place(0, 2), origin(99));
+        let (neighbour, range) = (place(0, 1), SeqRange::one(1));
+        asker
+            .stream
+            .gaps_mut()
+            .append(range, Instant(0), Instant(9));
+        let hear = |asker: &mut Asker| {
+            let (stream, history) = (&mut asker.stream, &asker.history);
+            note_missing(Instant(1), stream, history, origin(neighbour.0), range);
+            *asker.stream.gaps().find(1).unwrap()
+        };
+        assert!(!hear(&mut asker).let_go, "it was not asked");
+        let gap = asker.stream.gaps_mut().find_mut(1).unwrap();
+        gap.ask(Instant(0), Some(neighbour));
+        gap.due = Instant(9);
+        let gap = hear(&mut asker);
+        assert!(gap.let_go && gap.refused);
+        assert_eq!((gap.known_missing, gap.due), (0, Instant(1)));
+        let route = RequestRoute {
+            me: None,
+            ..asker.route(1, &[])
+        };
+        let asked = route.next(1).unwrap();
+        assert_eq!(asker.history.newest().partition_of(asked), 1, "a cacher");
     }
 
     #[test]
