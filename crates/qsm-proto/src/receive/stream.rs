@@ -10,10 +10,10 @@ mod receipt;
 mod repaired;
 mod retention;
 mod room;
+mod sender;
 
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 use qsm_wire::{AbsentCause, Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
 
@@ -21,6 +21,7 @@ use self::blocks::HeldBlocks;
 use self::numbers::LostNumbers;
 use self::prompt::Walks;
 use self::proof::StreamProof;
+use self::sender::Sender;
 use super::early::EarlyPackets;
 use super::reassembly::Reassembly;
 use super::{
@@ -141,18 +142,6 @@ pub struct StreamMarks {
     pub cached_upto: u64,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Sender {
-    address: Option<SocketAddr>,
-    dead: bool,
-    died: Instant,
-    ended_at: Option<u64>,
-    /// It has said goodbye, and no packet that is given up was for this node.
-    owes_nothing: bool,
-    /// Its multicast was heard when it had sent so many packets.
-    heard: u64,
-}
-
 /// Openings remembered per stream.
 const OPENINGS_MAX: usize = 64;
 /// Steps that a walk over the blocks of gaps may take before it settles for less.
@@ -227,53 +216,6 @@ impl ReceiveStream {
         }
     }
 
-    /// Whether the membership service has declared the sender dead.
-    #[must_use]
-    pub fn sender_dead(&self) -> bool {
-        self.sender.dead
-    }
-
-    /// When this node learnt that the sender is dead.
-    #[must_use]
-    pub fn sender_died_at(&self) -> Option<Instant> {
-        self.sender.dead.then_some(self.sender.died)
-    }
-
-    /// The sender is dead: what is missing can only come from receivers now.
-    pub fn sender_died(&mut self, now: Instant) {
-        if !self.sender.dead {
-            self.sender.dead = true;
-            self.sender.died = now;
-            self.gaps.iter_mut().for_each(|gap| gap.renew(now));
-            self.early.forget_missing();
-            self.forget_question(now);
-        }
-    }
-
-    /// The sender has said goodbye, and packets that nobody has were not for this node.
-    pub(crate) fn note_nothing_owed(&mut self) {
-        self.sender.owes_nothing = true;
-    }
-
-    /// The stream ended with this number, unless the sender comes back to the channel.
-    pub fn ended(&mut self, highest: u64) {
-        self.sender.ended_at = Some(highest);
-    }
-
-    /// The stream ended with what is known of it, unless the sender comes back to the channel.
-    pub(crate) fn ended_as_known(&mut self) {
-        self.sender.ended_at = Some(self.highest.max(self.announced));
-    }
-
-    /// The sender may send again, whatever was said of an end.
-    pub(crate) fn goes_on(&mut self) {
-        self.sender.ended_at = None;
-    }
-
-    fn over_at(&self, highest: u64) -> bool {
-        self.sender.dead || self.sender.ended_at == Some(highest)
-    }
-
     /// Whether the sender is dead and all that is known of its stream has arrived or is lost.
     #[must_use]
     pub fn is_final(&self) -> bool {
@@ -285,17 +227,6 @@ impl ReceiveStream {
     pub fn over(&self, now: Instant, linger: Duration) -> bool {
         let kept = self.retained_from.is_some();
         self.sender.dead && !kept && self.settled() && now.since(self.sender.died) >= linger
-    }
-
-    /// Where the sender was last heard from.
-    #[must_use]
-    pub fn sender_address(&self) -> Option<SocketAddr> {
-        self.sender.address
-    }
-
-    /// The sender has been heard from there.
-    pub fn heard_from(&mut self, address: SocketAddr) {
-        self.sender.address = Some(address);
     }
 
     /// Everything known is delivered and stable, or nothing is known that concerns this node:

@@ -23,6 +23,8 @@ struct HeartbeatWord {
     witness: bool,
     /// The stream is over.
     over: bool,
+    /// The membership service has declared the sender dead.
+    dead: bool,
 }
 
 impl RegionCx<'_> {
@@ -54,7 +56,7 @@ impl RegionCx<'_> {
             }
         };
         if incoming.header.hop.is_first() {
-            stream.heard_from(from);
+            stream.heard_from(self.node.now, from);
         }
         let history = &self.region.history;
         let mut context =
@@ -123,7 +125,12 @@ impl RegionCx<'_> {
             return true;
         }
         let over = beat.finished && (own || witness && gone) || witness && dead;
-        let word = HeartbeatWord { own, witness, over };
+        let word = HeartbeatWord {
+            own,
+            witness,
+            over,
+            dead,
+        };
         if own && beat.highest == 0 {
             // It may yet send in the newest view that it knows.
             let left = self.region.history.left().unwrap_or_default();
@@ -154,7 +161,7 @@ impl RegionCx<'_> {
             return;
         };
         if word.own {
-            stream.heard_from(from);
+            stream.heard_from(now, from);
         }
         for opening in beat.openings() {
             stream.note_opening(opening);
@@ -163,8 +170,10 @@ impl RegionCx<'_> {
         let (known, contiguous) = (beat.highest, stream.contiguous());
         if word.over && word.own {
             stream.ended(beat.highest);
-        } else if word.over {
+        } else if word.over && word.dead {
             stream.sender_died(now);
+        } else if word.over {
+            stream.presume_dead(now, self.node.config.recovery.give_up);
         }
         if word.own || word.witness {
             self.region.place(now, sender, known);

@@ -621,7 +621,7 @@ impl RegionCx<'_> {
         } else if let Some(known) = self.region.earshot.speakers.get_mut(&speaker) {
             known.answered(self.node.now, reply);
             if let Some(stream) = self.region.streams.get_mut(&speaker) {
-                stream.heard_from(from);
+                stream.heard_from(self.node.now, from);
             }
         }
     }
