@@ -23,7 +23,8 @@ const COMMANDS: [&str; 10] = [
 ];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 27] = [
+    "cipher",
     "clone-copies",
     "cluster",
     "cores",

@@ -5,8 +5,9 @@
 //!  others    | header, 24 bytes | sealed | tag | counter |
 //! ```
 
-use aws_lc_rs::aead::{NONCE_LEN, Nonce};
 use qsm_wire::{DATA_HEADER_BYTES, HEADER_BYTES, HOP_AT, Kind, TAG_BYTES, TAIL_BYTES};
+
+use crate::aead::NONCE_BYTES;
 
 /// Bytes of the counter of a packet that is not data.
 pub(crate) const COUNTER_BYTES: usize = TAIL_BYTES - TAG_BYTES;
@@ -53,18 +54,18 @@ pub(crate) fn counter_of(datagram: &[u8]) -> u64 {
 }
 
 /// The nonce of a data packet: its channel and its number.
-pub(crate) fn data_nonce(head: &[u8]) -> Nonce {
-    let mut nonce = [0; NONCE_LEN];
+pub(crate) fn data_nonce(head: &[u8]) -> [u8; NONCE_BYTES] {
+    let mut nonce = [0; NONCE_BYTES];
     nonce[..4].copy_from_slice(&head[24..28]);
     nonce[4..].copy_from_slice(&head[32..40]);
-    Nonce::assume_unique_for_key(nonce)
+    nonce
 }
 
 /// The nonce of another packet: its counter.
-pub(crate) fn control_nonce(counter: u64) -> Nonce {
-    let mut nonce = [0; NONCE_LEN];
+pub(crate) fn control_nonce(counter: u64) -> [u8; NONCE_BYTES] {
+    let mut nonce = [0; NONCE_BYTES];
     nonce[4..].copy_from_slice(&counter.to_le_bytes());
-    Nonce::assume_unique_for_key(nonce)
+    nonce
 }
 
 /// Authenticated part of a header: all of it but the hop.

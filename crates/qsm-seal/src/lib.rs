@@ -1,5 +1,5 @@
 //! Protection of a cluster's packets: who has the cluster's key reads and writes them, and nobody
-//! else (algorithms of RFC 5116, 5869, 8439; nonces by sender as in RFC 6054).
+//! else (algorithms of RFC 5116, 5869, 8439, AEGIS of draft-irtf-cfrg-aegis-aead; nonces by sender as in RFC 6054).
 //!
 //! ```text
 //!  key file ──► ClusterKey ──► for each maker, by HKDF: a key for data, a key for control
@@ -42,6 +42,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aead;
 mod epochs;
 mod issuer;
 mod key;

@@ -3,12 +3,12 @@
 use core::fmt;
 use std::collections::HashMap;
 
-use aws_lc_rs::aead::{Algorithm, LessSafeKey, UnboundKey};
 use aws_lc_rs::hkdf::Prk;
 use qsm_wire::{Incarnation, NodeId, Origin};
-use zeroize::Zeroize;
+use zeroize::Zeroizing;
 
-use crate::key::{ClusterKey, KeyId, SECRET_BYTES, expand};
+use crate::aead::PacketKey;
+use crate::key::{Cipher, ClusterKey, KeyId, SECRET_BYTES, expand};
 use crate::layout::Form;
 
 /// Most makers whose keys are kept; where there are more, all are forgotten and derived again.
@@ -17,12 +17,12 @@ const MAKER: core::ops::Range<usize> = 8..20;
 
 /// The keys of one life of a node.
 pub(crate) struct MakerKeys {
-    data: LessSafeKey,
-    control: LessSafeKey,
+    data: PacketKey,
+    control: PacketKey,
 }
 
 impl MakerKeys {
-    pub(crate) fn of(&self, form: Form) -> &LessSafeKey {
+    pub(crate) fn of(&self, form: Form) -> &PacketKey {
         match form {
             Form::Data => &self.data,
             Form::Control => &self.control,
@@ -39,7 +39,7 @@ impl fmt::Debug for MakerKeys {
 /// Derives the keys of makers.
 pub(crate) struct Deriver {
     secret: Prk,
-    algorithm: &'static Algorithm,
+    cipher: Cipher,
     id: KeyId,
 }
 
@@ -47,7 +47,7 @@ impl Deriver {
     pub(crate) fn new(key: &ClusterKey) -> Self {
         Self {
             secret: key.extract(),
-            algorithm: key.cipher().algorithm(),
+            cipher: key.cipher(),
             id: key.id(),
         }
     }
@@ -65,14 +65,12 @@ impl Deriver {
         })
     }
 
-    fn key(&self, usage: &[u8], maker: Origin) -> Option<LessSafeKey> {
+    fn key(&self, usage: &[u8], maker: Origin) -> Option<PacketKey> {
         let node = maker.node.0.to_le_bytes();
         let incarnation = maker.incarnation.0.to_le_bytes();
-        let mut bytes = [0; SECRET_BYTES];
-        expand(&self.secret, &[usage, &node, &incarnation], &mut bytes)?;
-        let key = UnboundKey::new(self.algorithm, &bytes).ok();
-        bytes.zeroize();
-        key.map(LessSafeKey::new)
+        let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
+        expand(&self.secret, &[usage, &node, &incarnation], &mut *bytes)?;
+        PacketKey::new(self.cipher, &bytes)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use core::fmt;
 
-use aws_lc_rs::aead::Aad;
 use qsm_wire::{Coverage, HEADER_BYTES, seal, sealed_by};
 
 use crate::key::{ClusterKey, KeyId};
@@ -125,8 +124,8 @@ impl Known {
         let (known, known_bytes) = authenticated(head);
         self.keys
             .of(form)
-            .open_in_place(nonce, Aad::from(&known[..known_bytes]), sealed)
-            .map_err(|_| OpenError::Forged)?;
+            .open(nonce, &known[..known_bytes], sealed)
+            .ok_or(OpenError::Forged)?;
         if let Some(counter) = counted {
             self.window.note(counter);
         }

@@ -3,13 +3,13 @@
 use core::fmt;
 use std::collections::HashMap;
 
-use aws_lc_rs::aead::{Aad, LessSafeKey, UnboundKey};
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::rand;
 use qsm_wire::{CHECKSUM_AT, Coverage, FLAGS_AT, HEADER_BYTES, NodeId, SEALED, seal};
 use zeroize::Zeroizing;
 
+use crate::aead::PacketKey;
 use crate::key::{ClusterKey, KeyError, KeyId, SECRET_BYTES, expand};
 use crate::layout::{COUNTER_BYTES, Form, authenticated, control_nonce, counter_of};
 use crate::maker::maker_of;
@@ -92,8 +92,8 @@ pub(crate) struct Pairs {
 }
 
 struct Pair {
-    says: LessSafeKey,
-    hears: LessSafeKey,
+    says: PacketKey,
+    hears: PacketKey,
     /// Number of its latest use.
     used: u64,
 }
@@ -119,8 +119,7 @@ impl Pair {
             let (from, to) = (from.0.to_le_bytes(), to.0.to_le_bytes());
             let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
             expand(&secret, &[&from, &to], &mut *bytes)?;
-            let key = UnboundKey::new(epoch.cipher().algorithm(), &*bytes).ok()?;
-            Some(LessSafeKey::new(key))
+            PacketKey::new(epoch.cipher(), &bytes)
         };
         Some(Self {
             says: key(own.node, peer.node)?,
@@ -135,9 +134,9 @@ impl Pair {
         let (head, rest) = datagram.split_at_mut(HEADER_BYTES);
         let sealed = rest.len() - COUNTER_BYTES;
         let (known, known_bytes) = authenticated(head);
-        let aad = Aad::from(&known[..known_bytes]);
-        let opened = self.hears.open_in_place(nonce, aad, &mut rest[..sealed]);
-        opened.map_err(|_| OpenError::Forged)?;
+        let known = &known[..known_bytes];
+        let opened = self.hears.open(nonce, known, &mut rest[..sealed]);
+        opened.ok_or(OpenError::Forged)?;
         seal(&mut datagram[..length], Coverage::Head);
         Ok(length)
     }
@@ -189,13 +188,12 @@ impl Pairs {
         head[FLAGS_AT] = SEALED;
         head[CHECKSUM_AT].copy_from_slice(&key.0.to_le_bytes());
         let (known, length) = authenticated(head);
-        let aad = Aad::from(&known[..length]);
         let nonce = control_nonce(counter);
-        let Ok(tag) = pair.says.seal_in_place_separate_tag(nonce, aad, body) else {
+        let Some(tag) = pair.says.seal(nonce, &known[..length], body) else {
             out.truncate(begin);
             return Err(SealError::Refused);
         };
-        out.extend_from_slice(tag.as_ref());
+        out.extend_from_slice(&tag);
         out.extend_from_slice(&counter.to_le_bytes());
         self.counter += 1;
         Ok(())

@@ -3,7 +3,6 @@
 use core::fmt;
 use std::collections::hash_map::Entry;
 
-use aws_lc_rs::aead::Aad;
 use qsm_wire::{CHECKSUM_AT, FLAGS_AT, NodeId, SEALED};
 
 use crate::key::{ClusterKey, KeyId};
@@ -81,14 +80,11 @@ impl Sealer {
             Form::Control => control_nonce(self.counter),
         };
         let (known, length) = authenticated(head);
-        let sealed =
-            keys.of(form)
-                .seal_in_place_separate_tag(nonce, Aad::from(&known[..length]), body);
-        let Ok(tag) = sealed else {
+        let Some(tag) = keys.of(form).seal(nonce, &known[..length], body) else {
             out.truncate(begin);
             return Err(SealError::Refused);
         };
-        out.extend_from_slice(tag.as_ref());
+        out.extend_from_slice(&tag);
         if form == Form::Control {
             out.extend_from_slice(&self.counter.to_le_bytes());
             self.counter += 1;

@@ -4,7 +4,7 @@ mod support;
 
 use proptest::prelude::*;
 use qsm_seal::{Cipher, ClusterKey, OpenError, Opener, SealError, Sealer};
-use qsm_wire::{DecodeError, HOP_AT, NodeId, Packet};
+use qsm_wire::{CHECKSUM_AT, DecodeError, FLAGS_AT, HEADER_BYTES, HOP_AT, NodeId, Packet, SEALED};
 use support::{data, question};
 
 fn key() -> ClusterKey {
@@ -36,9 +36,8 @@ proptest! {
     fn what_was_sealed_is_opened_as_it_was(
         body in prop::collection::vec(any::<u8>(), 0..1500),
         sequence in 1_u64..,
-        chacha in any::<bool>(),
+        cipher in prop::sample::select(Cipher::ALL.to_vec()),
     ) {
-        let cipher = if chacha { Cipher::ChaCha20Poly1305 } else { Cipher::Aes256Gcm };
         let key = key_of(cipher, 'b');
         let (mut sealer, mut opener) = (Sealer::new(&key), Opener::new(&key));
         for packet in [data(5, sequence, &body), question(5)] {
@@ -54,10 +53,12 @@ proptest! {
         is_data in any::<bool>(),
         at in any::<prop::sample::Index>(),
         bit in 0_u32..8,
+        cipher in prop::sample::select(Cipher::ALL.to_vec()),
     ) {
         let packet = if is_data { data(5, 1, &body) } else { question(5) };
-        let bytes = sealed(&mut Sealer::new(&key()), &packet);
-        let mut opener = Opener::new(&key());
+        let key = key_of(cipher, 'a');
+        let bytes = sealed(&mut Sealer::new(&key), &packet);
+        let mut opener = Opener::new(&key);
         let mut changed = bytes.clone();
         let at = at.index(changed.len());
         changed[at] ^= 1 << bit;
@@ -71,16 +72,29 @@ proptest! {
 
     #[test]
     fn nothing_of_what_nobody_sealed_is_opened(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        prop_assert!(opened(&mut Opener::new(&key()), &bytes).is_err());
+        for cipher in Cipher::ALL {
+            let mut opener = Opener::new(&key_of(cipher, 'a'));
+            let mut named = bytes.clone();
+            prop_assert!(opened(&mut opener, &named).is_err());
+            if named.len() >= HEADER_BYTES {
+                named[FLAGS_AT] = SEALED;
+                named[CHECKSUM_AT].copy_from_slice(&opener.key().0.to_le_bytes());
+                prop_assert!(opened(&mut opener, &named).is_err());
+            }
+        }
     }
 }
 
 // Rule R-SEC-1.
 #[test]
 fn what_is_cut_short_or_made_longer_is_refused() {
-    for packet in [data(5, 1, &[7; 50]), question(5)] {
-        let bytes = sealed(&mut Sealer::new(&key()), &packet);
-        let mut opener = Opener::new(&key());
+    for (packet, cipher) in [data(5, 1, &[7; 50]), question(5)]
+        .into_iter()
+        .flat_map(|packet| Cipher::ALL.map(|cipher| (packet.clone(), cipher)))
+    {
+        let key = key_of(cipher, 'a');
+        let bytes = sealed(&mut Sealer::new(&key), &packet);
+        let mut opener = Opener::new(&key);
         for length in 0..bytes.len() {
             assert!(opened(&mut opener, &bytes[..length]).is_err(), "{length}");
         }
@@ -134,10 +148,12 @@ fn a_packet_of_another_key_or_of_none_is_refused_as_such() {
         Err(OpenError::Plain)
     );
     // The same secret for another cipher is another key, whatever the packet says.
-    let chacha = key_of(Cipher::ChaCha20Poly1305, 'a');
-    let mut posed = sealed(&mut Sealer::new(&chacha), &question(5));
-    posed[20..24].copy_from_slice(&opener.key().0.to_le_bytes());
-    assert_eq!(opened(&mut opener, &posed), Err(OpenError::Forged));
+    for cipher in [Cipher::ChaCha20Poly1305, Cipher::Aegis128X2] {
+        let other = key_of(cipher, 'a');
+        let mut posed = sealed(&mut Sealer::new(&other), &question(5));
+        posed[20..24].copy_from_slice(&opener.key().0.to_le_bytes());
+        assert_eq!(opened(&mut opener, &posed), Err(OpenError::Forged));
+    }
 }
 
 // Rule R-SEC-2.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use qsm::{ChannelOptions, DATA_PORT, Family, Identity, IdentityError, ServiceHints};
+use qsm::{ChannelOptions, Cipher, DATA_PORT, Family, Identity, IdentityError, ServiceHints};
 
 use super::address::Place;
 use super::quantity::{Threshold, loss_ppm, seconds};
@@ -94,6 +94,10 @@ pub struct NetworkOptions {
     /// File with the public key of the cluster's root [default: root.pub beside --identity]
     #[arg(long, value_name = "FILE")]
     pub root: Option<PathBuf>,
+    /// Cipher of the keys that a service with --identity gives out: aes-256-gcm, chacha20-poly1305 or aegis-128x2. For a
+    /// membership service, and all nodes that may run one; with --key the file says it
+    #[arg(long, value_name = "CIPHER", default_value_t = Cipher::default())]
+    pub cipher: Cipher,
     /// Say on stderr what happens, and at the end what was counted
     #[arg(long, short)]
     pub verbose: bool,
@@ -129,7 +133,9 @@ impl NetworkOptions {
     /// # Errors
     /// A file of the key, or of the identity, cannot be used.
     pub fn sockets(&self) -> Result<qsm::NetworkOptions, Failure> {
-        let mut sockets = qsm::NetworkOptions::new().interfaces(&self.interface);
+        let mut sockets = qsm::NetworkOptions::new()
+            .interfaces(&self.interface)
+            .cipher(self.cipher);
         if let Some(discovery) = self.discovery {
             sockets = sockets.discovery(discovery);
         }

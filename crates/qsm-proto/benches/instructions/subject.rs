@@ -30,9 +30,9 @@ enum Work {
     /// Packets full of messages of that length.
     Decode(usize),
     /// Data packets of that length, sealed.
-    Seal(usize),
+    Seal(Cipher, usize),
     /// The same, opened.
-    Open(usize),
+    Open(Cipher, usize),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -47,9 +47,13 @@ const SEND: &[&str] = &["step_publish", "step_transmit"];
 /// and callgrind knows not all of them.
 const SEAL: &[&str] = &["step_seal", "EVP_AEAD_CTX_seal_scatter"];
 const OPEN: &[&str] = &["step_open", "EVP_AEAD_CTX_open_gather"];
+const AEGIS_SEAL: &[&str] = &["step_seal", "aegis128x2_encrypt_detached"];
+const AEGIS_OPEN: &[&str] = &["step_open", "aegis128x2_decrypt_detached"];
+const GCM: Cipher = Cipher::Aes256Gcm;
+const AEGIS: Cipher = Cipher::Aegis128X2;
 const MESSAGES: (u64, u64) = (5_000, 15_000);
 
-pub(crate) const SUBJECTS: [Subject; 13] = [
+pub(crate) const SUBJECTS: [Subject; 17] = [
     Subject {
         name: "send a message of 100 bytes",
         functions: SEND,
@@ -96,37 +100,61 @@ pub(crate) const SUBJECTS: [Subject; 13] = [
         name: "seal a packet of 100 bytes, but for the cipher",
         functions: SEAL,
         messages: MESSAGES,
-        work: Work::Seal(100),
+        work: Work::Seal(GCM, 100),
     },
     Subject {
         name: "seal a packet of 1400 bytes, but for the cipher",
         functions: SEAL,
         messages: MESSAGES,
-        work: Work::Seal(1400),
+        work: Work::Seal(GCM, 1400),
     },
     Subject {
         name: "seal a packet of 8192 bytes, but for the cipher",
         functions: SEAL,
         messages: MESSAGES,
-        work: Work::Seal(8192),
+        work: Work::Seal(GCM, 8192),
     },
     Subject {
         name: "open a packet of 100 bytes, but for the cipher",
         functions: OPEN,
         messages: MESSAGES,
-        work: Work::Open(100),
+        work: Work::Open(GCM, 100),
     },
     Subject {
         name: "open a packet of 1400 bytes, but for the cipher",
         functions: OPEN,
         messages: MESSAGES,
-        work: Work::Open(1400),
+        work: Work::Open(GCM, 1400),
     },
     Subject {
         name: "open a packet of 8192 bytes, but for the cipher",
         functions: OPEN,
         messages: MESSAGES,
-        work: Work::Open(8192),
+        work: Work::Open(GCM, 8192),
+    },
+    Subject {
+        name: "seal a packet of 100 bytes with AEGIS, but for the cipher",
+        functions: AEGIS_SEAL,
+        messages: MESSAGES,
+        work: Work::Seal(AEGIS, 100),
+    },
+    Subject {
+        name: "seal a packet of 1400 bytes with AEGIS, but for the cipher",
+        functions: AEGIS_SEAL,
+        messages: MESSAGES,
+        work: Work::Seal(AEGIS, 1400),
+    },
+    Subject {
+        name: "open a packet of 100 bytes with AEGIS, but for the cipher",
+        functions: AEGIS_OPEN,
+        messages: MESSAGES,
+        work: Work::Open(AEGIS, 100),
+    },
+    Subject {
+        name: "open a packet of 1400 bytes with AEGIS, but for the cipher",
+        functions: AEGIS_OPEN,
+        messages: MESSAGES,
+        work: Work::Open(AEGIS, 1400),
     },
 ];
 
@@ -136,8 +164,8 @@ pub(crate) fn run(name: &str, messages: u64) -> Result<(), Box<dyn Error>> {
     let units = match subject.ok_or("no such subject")?.work {
         Work::Traffic(members, length, unit) => traffic(members, messages, length, unit),
         Work::Decode(length) => decode(messages, length),
-        Work::Seal(length) => seal(messages, length)?,
-        Work::Open(length) => open(messages, length)?,
+        Work::Seal(cipher, length) => seal(messages, cipher, length)?,
+        Work::Open(cipher, length) => open(messages, cipher, length)?,
     };
     println!("{units}");
     Ok(())
@@ -162,8 +190,8 @@ fn decode(packets: u64, length: usize) -> u64 {
     packets
 }
 
-fn seal(packets: u64, length: usize) -> Result<u64, Box<dyn Error>> {
-    let mut sealer = Sealer::new(&ClusterKey::from_secret(Cipher::default(), [7; 32]));
+fn seal(packets: u64, cipher: Cipher, length: usize) -> Result<u64, Box<dyn Error>> {
+    let mut sealer = Sealer::new(&ClusterKey::from_secret(cipher, [7; 32]));
     let (packet, mut sealed) = (data_packet(length), Vec::with_capacity(2 * length));
     for _ in 0..packets {
         sealed.clear();
@@ -172,8 +200,8 @@ fn seal(packets: u64, length: usize) -> Result<u64, Box<dyn Error>> {
     Ok(packets)
 }
 
-fn open(packets: u64, length: usize) -> Result<u64, Box<dyn Error>> {
-    let key = ClusterKey::from_secret(Cipher::default(), [7; 32]);
+fn open(packets: u64, cipher: Cipher, length: usize) -> Result<u64, Box<dyn Error>> {
+    let key = ClusterKey::from_secret(cipher, [7; 32]);
     let (mut opener, mut sealed) = (Opener::new(&key), Vec::new());
     Sealer::new(&key).seal(&data_packet(length), &mut sealed)?;
     let mut received = sealed.clone();

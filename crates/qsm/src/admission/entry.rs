@@ -304,6 +304,12 @@ impl Entry {
 
     /// Takes an order about an epoch. Each run of a service counts its own, from the newest one that is held.
     fn follow(&mut self, now: Instant, at: usize, order: EpochOrder) {
+        if let EpochOrder::Offer { key, .. } = &order
+            && let Err(error) = key.cipher().check()
+        {
+            let reason = error.to_string();
+            return self.tell(EntryNews::Refused { reason });
+        }
         let newest = self.epochs.held().last().map_or(0, |epoch| epoch.0);
         let one = &mut self.sessions[at];
         let base = *one.base.get_or_insert(newest);

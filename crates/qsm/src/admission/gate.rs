@@ -149,10 +149,11 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// For one run of a service.
+    /// For one run of a service, whose members' packets are protected by this cipher.
     pub(crate) fn new(
         identity: &Identity,
         cluster: &str,
+        cipher: Cipher,
         link: Arc<GateLink>,
     ) -> Result<Self, Broken> {
         let now = Instant::now();
@@ -160,7 +161,7 @@ impl Gate {
         let signer = Signer::from_seed(identity.key().seed());
         let signer = signer.map_err(|error| failed(error.to_string()))?;
         let doorman = Doorman::new(cluster, identity);
-        let issuer = EpochIssuer::new(Duration::ZERO, Cipher::default(), Epoch(1));
+        let issuer = EpochIssuer::new(Duration::ZERO, cipher, Epoch(1));
         Ok(Self {
             cluster: cluster_number(cluster),
             started: now,

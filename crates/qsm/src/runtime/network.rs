@@ -11,7 +11,7 @@ use qsm_net::{
     choose_unicast_interface,
 };
 
-use qsm_seal::ClusterKey;
+use qsm_seal::{Cipher, ClusterKey};
 
 use crate::admission::{Entrant, Entry, EntryNews, Identity, IdentityError};
 use crate::error::StartError;
@@ -121,6 +121,8 @@ pub struct NetworkOptions {
     pub(crate) fault: Option<FaultConfig>,
     pub(crate) key: Option<ClusterKey>,
     pub(crate) identity: Option<Identity>,
+    /// Of the keys that a service gives out.
+    pub(crate) cipher: Cipher,
 }
 
 impl Default for NetworkOptions {
@@ -140,6 +142,7 @@ impl Default for NetworkOptions {
             fault: None,
             key: None,
             identity: None,
+            cipher: Cipher::default(),
         }
     }
 }
@@ -265,6 +268,13 @@ impl NetworkOptions {
     /// of the cluster need an identity, and the service one of its own ([`Service`](crate::Service)).
     pub fn identity(mut self, identity: Identity) -> Self {
         self.identity = Some(identity);
+        self
+    }
+
+    /// Cipher that protects packets in a cluster that takes tokens: of a membership service, and of nodes that may run
+    /// one; other nodes take what the service says. With [`NetworkOptions::key`] the key says it.
+    pub fn cipher(mut self, cipher: Cipher) -> Self {
+        self.cipher = cipher;
         self
     }
 

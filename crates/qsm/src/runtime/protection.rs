@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use qsm_identity::Revocations;
 use qsm_net::Ports;
-use qsm_seal::ClusterKey;
+use qsm_seal::{Cipher, ClusterKey};
 use qsm_wire::NodeId;
 
 use crate::admission::{
@@ -22,6 +22,7 @@ pub(crate) struct Protection {
     cluster: String,
     key: Option<ClusterKey>,
     identity: Option<Identity>,
+    cipher: Cipher,
     link: Arc<GateLink>,
     list: Option<RevocationFile>,
     /// The newest list that holds: each run of the guard begins with it.
@@ -41,11 +42,16 @@ impl Protection {
             cluster: cluster.to_owned(),
             key: network.key.clone(),
             identity: network.identity.clone(),
+            cipher: network.cipher,
             link: Arc::default(),
             list: revoked.map(RevocationFile::new),
             revoked: None,
             stats: AdmissionStats::default(),
         };
+        this.cipher.check().map_err(|error| {
+            let remedy = "start the service with another `--cipher`";
+            StartError::Identity(IdentityError::new(error.to_string(), remedy))
+        })?;
         match (&this.identity, &mut this.list) {
             (Some(identity), list) => {
                 let checked = identity.check(cluster, Bearer::Service);
@@ -73,7 +79,7 @@ impl Protection {
             ports.protect(Box::new(Shield::new(key, &self.cluster)));
         }
         if let Some(identity) = &self.identity {
-            let gate = Gate::new(identity, &self.cluster, Arc::clone(&self.link));
+            let gate = Gate::new(identity, &self.cluster, self.cipher, Arc::clone(&self.link));
             let gate = gate.map_err(|broken| {
                 let error = IdentityError::new(broken.to_string(), "try again later");
                 StartError::Identity(error)

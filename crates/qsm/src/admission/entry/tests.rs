@@ -2,6 +2,7 @@
 
 use qsm_identity::{Claims, ClusterRoot, NodeKey, NodePublic, RevokedParts, Role, Roles, Serial};
 use qsm_proto::ring::CALL;
+use qsm_seal::Cipher;
 use qsm_wire::{
     Beacon, ChannelId, Coverage, DataHeader, Frame, FrameHead, HOP_AT, Hop, Incarnation, RegionId,
     TokenHead, TokenWriter, ViewNumber, seal,
@@ -112,7 +113,7 @@ impl Room {
     fn new(root: &ClusterRoot, nodes: &[NodeId]) -> Self {
         let link = Arc::<GateLink>::default();
         let service = identity(root, Role::Service);
-        let gate = Gate::new(&service, CLUSTER, Arc::clone(&link)).unwrap();
+        let gate = Gate::new(&service, CLUSTER, Cipher::default(), Arc::clone(&link)).unwrap();
         let entries = nodes.iter().map(|&node| {
             let entrant = Entrant {
                 cluster: CLUSTER.to_owned(),
