@@ -25,6 +25,8 @@ const ARROWS: [(&str, &[&str]); 39] = [
     ("qsm-record", &["qsm-wire", "qsm-proto"]),
     // Keys and ciphers are at the sockets alone. What goes to all is signed by the keys of nodes.
     ("qsm-seal", &["qsm-identity", "qsm-wire"]),
+    // Certificates in the place of tokens.
+    ("qsm-x509", &["qsm-identity"]),
     // TLS and what is said by it. Its tests seal with the secrets of a session.
     ("qsm-handshake", &["qsm-seal", "qsm-wire"]),
     // Functions of bytes and keys, which name groups as the library does.
@@ -66,6 +68,7 @@ const ARROWS: [(&str, &[&str]); 39] = [
             "qsm-handshake",
             "qsm-identity",
             "qsm-seal",
+            "qsm-x509",
         ],
     ),
     // Errors of the lab are failures of commands.

@@ -23,11 +23,13 @@ const COMMANDS: [&str; 10] = [
 ];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.
-const KEYS: [&str; 27] = [
+const KEYS: [&str; 31] = [
+    "certificate",
     "cipher",
     "clone-copies",
     "cluster",
     "cores",
+    "crl",
     "data-port",
     "data-range",
     "discovery",
@@ -45,12 +47,14 @@ const KEYS: [&str; 27] = [
     "plan-common",
     "plan-every",
     "plan-unwanted",
+    "private-key",
     "receive-buffer",
     "retention",
     "root",
     "service",
     "slow-after",
     "token",
+    "trust",
 ];
 
 /// Those that may be given again: lists in the file, and with commas in variables.

@@ -1,12 +1,16 @@
-//! Clusters that take tokens, as processes: who has a token is in, with its rights; who has none, a bad one or one that
+//! Clusters that take tokens or certificates, as processes: who has one is in, with its rights; who has none, a bad one or one that
 //! is revoked is told why.
 
+#[path = "../../qsm-x509/tests/support/mod.rs"]
+mod authority;
 mod plant;
 mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
+use authority::{Authority, Issued};
 use plant::Plant;
 use serde_json::Value;
 use support::{Lines, assert_code, qsm, stderr, text};
@@ -166,4 +170,76 @@ fn members_whose_tokens_are_of_services_need_no_other() {
     assert_code(&refused, 1);
     let error = stderr(&refused);
     assert!(error.contains("not one of a membership service"), "{error}");
+}
+
+/// Files of a certificate and its key. Returns the option that names them.
+fn certificate(plant: &Plant, name: &str, issued: &Issued) -> String {
+    let [file, key] = ["pem", "key"].map(|ending| plant.file(&format!("{name}.{ending}")));
+    fs::write(&file, &issued.certificate).unwrap();
+    fs::write(&key, &issued.private_key).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    format!("--certificate={file}")
+}
+
+// Rule R-SEC-19.
+#[test]
+fn who_has_a_certificate_is_in_beside_who_has_a_token() {
+    let mut plant = Plant::without_service();
+    let [root, service, writer] =
+        ["root.pub", "service.key", "writer.key"].map(|name| plant.file(name));
+    let [trust, crl] = ["ca.pem", "ca.crl"].map(|name| plant.file(name));
+    let authority = Authority::new("works CA");
+    fs::write(&trust, authority.pem()).unwrap();
+    fs::write(&crl, authority.revoke(&[3])).unwrap();
+    let options = ["--identity", &service, "--trust", &trust, "--crl", &crl];
+    let (_service, address) = plant.cluster.start_gms(&options, Stdio::inherit());
+    plant.cluster.use_service(&address);
+    let uri = format!(
+        "qsm://{}/**?subscribe=news",
+        plant.cluster.option("--cluster")
+    );
+
+    let reader = certificate(&plant, "press", &authority.issue(1, &[&uri]));
+    let root = format!("--root={root}");
+    let mut sub = plant
+        .cluster
+        .start(&["sub", "news", "--count", "1", &reader, &root]);
+    let told = Lines::of_stderr(&mut sub.0);
+    told.wait("that it is in", |line| line.contains("subscribed to"));
+    let refused = |name: &str, issued: &Issued| {
+        let option = certificate(&plant, name, issued);
+        let ended = plant.cluster.run(&["sub", "news", &option, &root], b"");
+        assert_ne!(ended.status.code(), Some(0));
+        stderr(&ended)
+    };
+    let foreign = Authority::new("other CA").issue(2, &[&uri]);
+    let error = refused("foreign", &foreign);
+    assert!(
+        error.contains("no authority that is trusted here"),
+        "{error}"
+    );
+    let error = refused("revoked", &authority.issue(3, &[&uri]));
+    assert!(error.contains("the certificate was revoked"), "{error}");
+    let published = plant.run(&["pub", "news"], &writer, b"1\n");
+    assert_code(&published, 0);
+    let received = sub.output();
+    assert_code(&received, 0);
+    assert_eq!(received.stdout, b"1\n");
+
+    let open = plant.file("press.key");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
+    let readable = plant.cluster.run(&["sub", "news", &reader, &root], b"");
+    assert_code(&readable, 2);
+    assert!(
+        stderr(&readable).contains("chmod 600"),
+        "{}",
+        stderr(&readable)
+    );
+    let alone = plant.cluster.run(&["sub", "news", "--trust", &trust], b"");
+    assert_code(&alone, 2);
+    assert!(
+        stderr(&alone).contains("--certificate"),
+        "{}",
+        stderr(&alone)
+    );
 }

@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::grant::Grant;
 use crate::serial::Serial;
+use crate::time::utc;
 use crate::token::TokenError;
 
 /// Decides on nodes by what they show.
@@ -27,7 +28,14 @@ pub enum Refused {
     KeyRevoked,
     /// Its token is bound to another key.
     OtherKey,
-    /// Its token is for other names.
+    /// Its certificate holds no more.
+    CertificateExpired {
+        /// First second at which it held no more.
+        expires: u64,
+        /// Time of the clock here.
+        now: u64,
+    },
+    /// Its token or certificate is for other names.
     Name {
         /// The name that it wants.
         name: String,
@@ -60,7 +68,8 @@ impl Refused {
                 "ask who has the cluster's root for a token"
             }
             Self::KeyRevoked => "make another key, and ask for a token for it",
-            Self::Name { .. } => "use a name that the token allows, or ask for another token",
+            Self::CertificateExpired { .. } => "have another certificate issued",
+            Self::Name { .. } => "use a name that it allows, or ask for another one",
             Self::KeyInUse { .. } => {
                 "give each node a key of its own; if the node was started again, try again in some seconds"
             }
@@ -78,7 +87,18 @@ impl fmt::Display for Refused {
             Self::Revoked(serial) => write!(f, "the token {serial} was revoked"),
             Self::KeyRevoked => f.write_str("the node's key was revoked"),
             Self::OtherKey => f.write_str("the token is bound to another node's key"),
-            Self::Name { name } => write!(f, "the token does not allow the name {name:?}"),
+            Self::CertificateExpired { expires, now } => write!(
+                f,
+                "the certificate expired at {}, and it is {} here",
+                utc(*expires),
+                utc(*now)
+            ),
+            Self::Name { name } => {
+                write!(
+                    f,
+                    "the token or certificate does not allow the name {name:?}"
+                )
+            }
             Self::KeyInUse { by } => {
                 write!(f, "two nodes have one key: a node {by:?} is in with it")
             }

@@ -189,7 +189,8 @@ pub(crate) fn put_name(
     Ok(())
 }
 
-fn check_name(of: &'static str, name: &str, max: usize) -> Result<(), Malformed> {
+/// Checks a text that is no pattern's alone: its length, and that it has no control characters.
+pub(crate) fn check_name(of: &'static str, name: &str, max: usize) -> Result<(), Malformed> {
     let good = (1..=max).contains(&name.len()) && !name.chars().any(char::is_control);
     good.then_some(()).ok_or(Malformed::Name { of })
 }

@@ -64,7 +64,7 @@ mod token;
 
 pub use admission::{Admission, Refused};
 pub use form::{CLUSTER_BYTES_MAX, GROUP_BYTES_MAX, Malformed, NODE_NAME_BYTES_MAX};
-pub use grant::Grant;
+pub use grant::{Grant, PATTERNS_MAX, Rights};
 pub use keys::{ClusterRoot, KeyError, NodeKey, NodePublic, RootKey};
 pub use pattern::{Pattern, PatternError};
 pub use revocations::{
@@ -75,6 +75,4 @@ pub use roster::{BINDINGS_MAX, Entrant, ROOTS_MAX, Roster, Update};
 pub use serial::{Serial, SerialError};
 pub use text::TextError;
 pub use time::utc;
-pub use token::{
-    CLOCK_TOLERANCE_SECONDS, Claims, PATTERNS_MAX, TOKEN_BYTES_MAX, Token, TokenError,
-};
+pub use token::{CLOCK_TOLERANCE_SECONDS, Claims, TOKEN_BYTES_MAX, Token, TokenError};

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::admission::{Admission, Refused};
-use crate::grant::Grant;
+use crate::grant::{Grant, Issuer};
 use crate::keys::{NodePublic, RootKey};
 use crate::revocations::{RevocationError, Revocations};
-use crate::serial::Serial;
 use crate::token::{Token, TokenError};
 
 /// Most roots that are trusted at once: one, and while it is replaced the next one.
@@ -60,8 +59,7 @@ struct Trusted {
 #[derive(Debug)]
 struct Binding {
     name: String,
-    root: RootKey,
-    serial: Serial,
+    issuer: Issuer,
     expires: u64,
     state: State,
 }
@@ -78,12 +76,20 @@ impl Roster {
     /// Of one root, without revocations, for [`BINDINGS_MAX`] nodes.
     #[must_use]
     pub fn new(cluster: impl Into<String>, root: RootKey) -> Self {
+        let mut roster = Self::without_root(cluster);
+        roster.roots.push(Trusted {
+            root,
+            revocations: None,
+        });
+        roster
+    }
+
+    /// Of no root: nobody is admitted by a token, and nodes enter by the grants of other authorities alone.
+    #[must_use]
+    pub fn without_root(cluster: impl Into<String>) -> Self {
         Self {
             cluster: cluster.into(),
-            roots: vec![Trusted {
-                root,
-                revocations: None,
-            }],
+            roots: Vec::new(),
             capacity: BINDINGS_MAX,
             by_key: BTreeMap::new(),
             by_name: BTreeMap::new(),
@@ -142,7 +148,8 @@ impl Roster {
         Ok(Update::Taken)
     }
 
-    /// Lets a node in under its name, by the grant that [`Admission::admit`] gave its key at this handshake. A node
+    /// Lets a node in under its name, by the grant that [`Admission::admit`], or another authority, gave its key at this
+    /// handshake. A node
     /// that is in and comes again in the same life changes its grant.
     ///
     /// # Errors
@@ -154,8 +161,7 @@ impl Roster {
         self.by_name.insert(node.name.to_owned(), *node.key);
         let binding = Binding {
             name: node.name.to_owned(),
-            root: grant.root(),
-            serial: grant.serial(),
+            issuer: grant.issuer,
             expires: grant.expires(),
             state: State::In(node.life),
         };
@@ -169,7 +175,7 @@ impl Roster {
         if grant.node_key().is_some_and(|bound| bound != *key) {
             return Err(Refused::OtherKey);
         }
-        self.standing(key, &grant.root(), grant.serial())?;
+        self.standing(key, grant.issuer)?;
         if !grant.may_join(name) {
             let name = name.to_owned();
             return Err(Refused::Name { name });
@@ -238,10 +244,13 @@ impl Roster {
                 return None;
             };
             let name = binding.name.as_str();
-            let revoked = self.standing(key, &binding.root, binding.serial).err();
+            let revoked = self.standing(key, binding.issuer).err();
             let expires = binding.expires;
-            let expired = (now >= expires).then_some(TokenError::Expired { expires, now });
-            let refused = revoked.or_else(|| expired.map(Refused::Token))?;
+            let expired = match binding.issuer {
+                Issuer::Root { .. } => Refused::Token(TokenError::Expired { expires, now }),
+                Issuer::Other => Refused::CertificateExpired { expires, now },
+            };
+            let refused = revoked.or((now >= expires).then_some(expired))?;
             Some((Entrant { name, key, life }, refused))
         })
     }
@@ -260,7 +269,7 @@ impl Roster {
 
     /// Checks that a root is trusted, and revoked neither a token of its nor the node's key; nor any other root the
     /// key.
-    fn standing(&self, key: &NodePublic, root: &RootKey, serial: Serial) -> Result<(), Refused> {
+    fn standing(&self, key: &NodePublic, issuer: Issuer) -> Result<(), Refused> {
         let mut lists = self
             .roots
             .iter()
@@ -268,7 +277,10 @@ impl Roster {
         if lists.any(|list| list.has_key(key)) {
             return Err(Refused::KeyRevoked);
         }
-        let found = self.roots.iter().find(|trusted| trusted.root == *root);
+        let Issuer::Root { root, serial } = issuer else {
+            return Ok(());
+        };
+        let found = self.roots.iter().find(|trusted| trusted.root == root);
         let trusted = found.ok_or(Refused::Token(TokenError::Signature))?;
         let list = trusted.revocations.as_ref();
         match list.is_some_and(|list| list.has_serial(serial)) {
@@ -297,7 +309,7 @@ impl Admission for Roster {
         if grant.node_key().is_some_and(|bound| bound != key) {
             return Err(Refused::OtherKey);
         }
-        self.standing(&key, &grant.root(), grant.serial())?;
+        self.standing(&key, grant.issuer)?;
         Ok(grant)
     }
 }

@@ -6,18 +6,16 @@ use core::str::FromStr;
 use crate::form::{
     self, CLUSTER_BYTES_MAX, GROUP_BYTES_MAX, Malformed, NODE_NAME_BYTES_MAX, Reader,
 };
-use crate::grant::Grant;
+use crate::grant::{Grant, Issuer, PATTERNS_MAX, check_groups};
 use crate::keys::{ClusterRoot, NodePublic, RootKey, SIGNATURE_BYTES};
 use crate::pattern::Pattern;
-use crate::role::{Role, Roles};
+use crate::role::Roles;
 use crate::serial::Serial;
 use crate::text::{self, TextError};
 use crate::time::utc;
 
 /// Longest token, bytes.
 pub const TOKEN_BYTES_MAX: usize = 4096;
-/// Most patterns of groups to publish to, and most to receive.
-pub const PATTERNS_MAX: usize = 64;
 /// A token holds for clocks that are slow by so much, seconds. Its end has no tolerance.
 pub const CLOCK_TOLERANCE_SECONDS: u64 = 300;
 
@@ -42,26 +40,15 @@ pub struct Claims {
     pub not_before: u64,
     /// First second at which it holds no more.
     pub expires: u64,
-    /// Groups that it may publish to: at least one with [`Role::Publish`], none without.
+    /// Groups that it may publish to: at least one with [`Role::Publish`](crate::Role::Publish), none without.
     pub publish: Vec<Pattern>,
-    /// Groups that it may receive: at least one with [`Role::Subscribe`], none without.
+    /// Groups that it may receive: at least one with [`Role::Subscribe`](crate::Role::Subscribe), none without.
     pub subscribe: Vec<Pattern>,
 }
 
 impl Claims {
-    /// Checks the lists of groups.
     fn check_groups(&self) -> Result<(), Malformed> {
-        for (role, groups) in [
-            (Role::Publish, &self.publish),
-            (Role::Subscribe, &self.subscribe),
-        ] {
-            let role_name = role.name();
-            if self.roles.has(role) == groups.is_empty() {
-                return Err(Malformed::GroupsWithoutRole { role: role_name });
-            }
-            form::check_order("patterns of groups", groups)?;
-        }
-        Ok(())
+        check_groups(self.roles, &self.publish, &self.subscribe)
     }
 
     fn encode(&self) -> Result<Vec<u8>, Malformed> {
@@ -234,8 +221,10 @@ impl Token {
             return Err(TokenError::Expired { expires, now });
         }
         Ok(Grant {
-            root: *root,
-            serial: claims.serial,
+            issuer: Issuer::Root {
+                root: *root,
+                serial: claims.serial,
+            },
             name: claims.name.clone(),
             node_key: claims.node_key,
             roles: claims.roles,

@@ -5,7 +5,7 @@
 //!
 //! What it does not do: messages are not stored for those who join later, the order of messages
 //! of different senders may differ from receiver to receiver, and nothing is encrypted unless the
-//! cluster takes tokens ([`Identity`]) or has a key ([`ClusterKey`]).
+//! cluster takes tokens or certificates ([`Identity`]) or has a key ([`ClusterKey`]).
 //!
 //! ```text
 //!  Publisher::send ──► queue of the publisher ─┐   ┌───────────────┐

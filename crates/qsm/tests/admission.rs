@@ -1,6 +1,7 @@
 //! A cluster that takes tokens, from end to end: who has one is in, with its rights, and nobody else; keys change under
 //! traffic, and services begin anew.
 
+mod certificates;
 mod common;
 
 use std::fs;

@@ -221,7 +221,7 @@ fn warn_of_loopback(args: &GmsArgs, address: IpAddr) {
 
 /// Says that the cluster is open, where it is.
 fn tell_of_key(args: &GmsArgs) {
-    if args.network.key.is_none() && args.network.identity.is_none() {
+    if args.network.is_open() {
         let line = "this cluster is open: whoever reaches it can join, read and send; --identity protects it \
                     (`qsm init`), or --key (`qsm keygen`)";
         Note::info("open", line).say();

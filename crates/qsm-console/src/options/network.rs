@@ -91,9 +91,26 @@ pub struct NetworkOptions {
     /// File with the token, as `qsm token new` makes it [default: that of --identity, with the ending .token]
     #[arg(long, value_name = "FILE")]
     pub token: Option<PathBuf>,
-    /// File with the public key of the cluster's root [default: root.pub beside --identity]
+    /// File with the public key of the cluster's root, whose tokens are believed [default: root.pub beside
+    /// --identity; with --certificate none]
     #[arg(long, value_name = "FILE")]
     pub root: Option<PathBuf>,
+    /// File with the X.509 certificate of this node or service in PEM, and behind it those between it and an
+    /// authority: the alternative to --identity and --token
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["identity", "token", "key"])]
+    pub certificate: Option<PathBuf>,
+    /// File with the private key of --certificate in PEM, Ed25519 [default: that of --certificate, with the ending
+    /// .key]
+    #[arg(long, value_name = "FILE")]
+    pub private_key: Option<PathBuf>,
+    /// File with certificates of authorities in PEM: whom they have certified is believed, as with --root who has a
+    /// token of it
+    #[arg(long, value_name = "FILE")]
+    pub trust: Option<PathBuf>,
+    /// File with the authorities' lists of revoked certificates in PEM; a membership service reads it again when it
+    /// changes
+    #[arg(long, value_name = "FILE", requires = "trust")]
+    pub crl: Option<PathBuf>,
     /// Cipher of the keys that a service with --identity gives out: aes-256-gcm, chacha20-poly1305 or aegis-128x2. For a
     /// membership service, and all nodes that may run one; with --key the file says it
     #[arg(long, value_name = "CIPHER", default_value_t = Cipher::default())]
@@ -159,26 +176,63 @@ impl NetworkOptions {
 
     /// The identity that is named, if one is.
     fn read_identity(&self) -> Result<Option<Identity>, Failure> {
-        let Some(key) = &self.identity else {
-            return match self.token.is_some() || self.root.is_some() {
-                true => Err(Failure::usage(
-                    "--token and --root say nothing without --identity",
-                    "name the file of the node's key by --identity; `qsm keygen FILE --node` makes one",
-                )),
-                false => Ok(None),
-            };
-        };
-        let token = self.token.clone();
-        let token = token.unwrap_or_else(|| key.with_extension("token"));
-        let identity = Identity::read(key, token, self.root_of(key));
         let failed = |error: IdentityError| Failure::usage(error.cause(), error.remedy());
+        let identity = match (&self.identity, &self.certificate) {
+            (Some(key), _) => {
+                let token = self.token.clone();
+                let token = token.unwrap_or_else(|| key.with_extension("token"));
+                Identity::read(key, token, self.root_of(key))
+            }
+            (None, Some(certificate)) => self.read_certificate(certificate),
+            (None, None) => return self.check_nobody().map(|()| None),
+        };
+        let identity = identity.and_then(|identity| self.add_trust(identity));
         identity.map(Some).map_err(failed)
+    }
+
+    /// Checks that nothing is said about an identity where there is none.
+    fn check_nobody(&self) -> Result<(), Failure> {
+        let given = [&self.token, &self.root, &self.private_key, &self.trust];
+        if given.iter().all(|file| file.is_none()) {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            "--token, --root, --private-key and --trust say nothing without --identity or --certificate",
+            "name the file of the node's key by --identity, which `qsm keygen FILE --node` makes, or that of its \
+             certificate by --certificate",
+        ))
+    }
+
+    fn read_certificate(&self, certificate: &Path) -> Result<Identity, IdentityError> {
+        let key = self.private_key.clone();
+        let key = key.unwrap_or_else(|| certificate.with_extension("key"));
+        let identity = Identity::read_certificate(certificate, key)?;
+        match &self.root {
+            Some(root) => identity.trust_root_of(root),
+            None => Ok(identity),
+        }
+    }
+
+    fn add_trust(&self, mut identity: Identity) -> Result<Identity, IdentityError> {
+        if let Some(trust) = &self.trust {
+            identity = identity.trust_of(trust)?;
+        }
+        match &self.crl {
+            Some(crl) => identity.revoked_of(crl),
+            None => Ok(identity),
+        }
     }
 
     /// File of the root's public key, for the key of a node in this file.
     fn root_of(&self, key: &Path) -> PathBuf {
         let root = self.root.clone();
         root.unwrap_or_else(|| key.with_file_name("root.pub"))
+    }
+
+    /// Returns whether nothing protects the cluster.
+    pub fn is_open(&self) -> bool {
+        let protected = [&self.key, &self.identity, &self.certificate];
+        protected.iter().all(|file| file.is_none())
     }
 
     /// File of the list of revocations beside the root's public key, if there is one.

@@ -9,6 +9,7 @@ use qsm_handshake::{Client, Failure, Identity as Signer, Now, Session as Met};
 use qsm_identity::{RevocationError, Revocations};
 use qsm_net::OwnDatagram;
 use qsm_wire::{AdmissionStage, Header};
+use qsm_x509::Anchors;
 
 use super::identity::unix_now;
 use super::judge::{ServiceJudge, Serving};
@@ -68,6 +69,11 @@ impl Attempts {
     /// Takes a list of revocations. Returns whether it is a newer one.
     pub(super) fn learn(&mut self, list: Arc<Revocations>) -> Result<bool, RevocationError> {
         self.judge.learn(list)
+    }
+
+    /// Takes authorities, and what they have revoked, in the place of others.
+    pub(super) fn trust(&mut self, anchors: Arc<Anchors>) {
+        self.judge.trust(anchors);
     }
 
     /// Checks that a service was not revoked.

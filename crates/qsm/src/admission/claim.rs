@@ -1,7 +1,7 @@
-//! What a node shows in its handshake: who it is, and its token.
+//! What a node shows in its handshake: who it is, and its token or certificates.
 //!
 //! ```text
-//!  | 1 | flags | node (8) | length | name | key for pairs (32), with flag 4 | token |
+//!  | 1 | flags | node (8) | length | name | key for pairs (32), with flag 4 | token or certificates |
 //! ```
 
 use qsm_seal::PAIR_KEY_BYTES;
@@ -15,12 +15,12 @@ const RESUMES: u8 = 2;
 /// It has a key for pairs; who only looks needs none.
 const PAIRS: u8 = 4;
 
-/// A node's word on itself, with its token. The token decides what of it is believed.
+/// A node's word on itself, with its credential: a token, or certificates. That decides what of it is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Claim<'a> {
     pub(super) node: NodeId,
     pub(super) name: &'a str,
-    pub(super) token: &'a [u8],
+    pub(super) credential: &'a [u8],
     pub(super) observes: bool,
     pub(super) resumes: bool,
     pub(super) pair_key: Option<[u8; PAIR_KEY_BYTES]>,
@@ -36,7 +36,7 @@ impl<'a> Claim<'a> {
         bytes.push(u8::try_from(self.name.len()).unwrap_or(0));
         bytes.extend_from_slice(self.name.as_bytes());
         bytes.extend(self.pair_key.into_iter().flatten());
-        bytes.extend_from_slice(self.token);
+        bytes.extend_from_slice(self.credential);
         bytes
     }
 
@@ -45,21 +45,21 @@ impl<'a> Claim<'a> {
         let ([version, flags], rest) = bytes.split_first_chunk::<2>()?;
         let (node, rest) = rest.split_first_chunk::<8>()?;
         let (length, rest) = rest.split_first()?;
-        let (name, token) = rest.split_at_checked(usize::from(*length))?;
+        let (name, credential) = rest.split_at_checked(usize::from(*length))?;
         if *version != VERSION || flags & !(OBSERVES | RESUMES | PAIRS) != 0 {
             return None;
         }
-        let (pair_key, token) = match flags & PAIRS {
-            0 => (None, token),
+        let (pair_key, credential) = match flags & PAIRS {
+            0 => (None, credential),
             _ => {
-                let (key, token) = token.split_first_chunk()?;
-                (Some(*key), token)
+                let (key, credential) = credential.split_first_chunk()?;
+                (Some(*key), credential)
             }
         };
         Some(Self {
             node: NodeId(u64::from_le_bytes(*node)),
             name: core::str::from_utf8(name).ok()?,
-            token,
+            credential,
             observes: flags & OBSERVES != 0,
             resumes: flags & RESUMES != 0,
             pair_key,
@@ -82,7 +82,7 @@ mod tests {
             let claim = Claim {
                 node: NodeId(77),
                 name: "press-7/a",
-                token: &[1, 2, 3],
+                credential: &[1, 2, 3],
                 observes,
                 resumes,
                 pair_key,

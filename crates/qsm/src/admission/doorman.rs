@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use qsm_gms::Rights;
@@ -14,7 +15,9 @@ use qsm_identity::{
 use qsm_seal::PAIR_KEY_BYTES;
 use qsm_wire::NodeId;
 use qsm_wire::membership::Role;
+use qsm_x509::{Anchors, CertificateError, Chain};
 
+use super::certified::{Certified, Shown, refused as not_certified, told as told_of_certificate};
 use super::claim::Claim;
 use super::identity::{Identity, unix_now};
 use crate::shard::CORES_MAX;
@@ -24,13 +27,16 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Longest summary of rights, bytes.
 const SUMMARY_BYTES_MAX: usize = 200;
 
-/// Decides on nodes by their tokens, names and keys.
+/// Decides on nodes by their tokens or certificates, names and keys.
 #[derive(Debug)]
 pub(super) struct Doorman(RefCell<Book>);
 
 #[derive(Debug)]
 struct Book {
     roster: Roster,
+    cluster: String,
+    /// Authorities whose certificates are taken.
+    anchors: Option<Arc<Anchors>>,
     present: BTreeMap<NodePublic, Present>,
     /// Lives in whose place another one came.
     replaced: Vec<NodeId>,
@@ -44,6 +50,10 @@ struct Present {
     /// Those that are in.
     cores: BTreeSet<NodeId>,
     heard_at: Instant,
+    /// The certificates that let it in.
+    chain: Option<Arc<Chain>>,
+    /// Reason for which they hold no more.
+    refused: Option<CertificateError>,
 }
 
 /// Number of the first core thread of the node that this one is of.
@@ -70,6 +80,8 @@ pub(super) struct Guest {
     /// Its key for pairs with other members.
     pub(super) pair_key: Option<[u8; PAIR_KEY_BYTES]>,
     pub(super) grant: Grant,
+    /// The certificates that give these rights, where no token does.
+    pub(super) chain: Option<Arc<Chain>>,
 }
 
 /// A node that may not stay, and the reason.
@@ -82,8 +94,14 @@ pub(super) struct Outcast {
 impl Doorman {
     /// Of a service with this identity, in this cluster.
     pub(super) fn new(cluster: &str, identity: &Identity) -> Self {
+        let roster = match identity.root() {
+            Some(root) => Roster::new(cluster, root),
+            None => Roster::without_root(cluster),
+        };
         Self(RefCell::new(Book {
-            roster: Roster::new(cluster, identity.root()),
+            roster,
+            cluster: cluster.to_owned(),
+            anchors: identity.anchors().cloned(),
             present: BTreeMap::new(),
             replaced: Vec::new(),
         }))
@@ -112,14 +130,32 @@ impl Doorman {
         Ok(updated == Update::Taken)
     }
 
+    /// Takes authorities, and what they have revoked, in the place of others.
+    pub(super) fn trust(&self, anchors: &Arc<Anchors>) {
+        let mut book = self.0.borrow_mut();
+        for here in book.present.values_mut() {
+            let chain = here.chain.as_ref();
+            here.refused = chain.and_then(|chain| anchors.check(chain).err());
+        }
+        book.anchors = Some(Arc::clone(anchors));
+    }
+
     /// Those who are in and may not stay.
     pub(super) fn outcasts(&self) -> Vec<Outcast> {
         let book = self.0.borrow();
-        let outcasts = book.roster.outcast(unix_now());
-        let outcasts = outcasts.flat_map(|(entrant, refused)| {
-            let cores = book.present.get(entrant.key).map(|here| &here.cores);
-            let reason = told(&refused);
-            cores.into_iter().flatten().map(move |node| Outcast {
+        let by_roster = book
+            .roster
+            .outcast(unix_now())
+            .filter_map(|(entrant, refused)| {
+                let here = book.present.get(entrant.key)?;
+                Some((here, told(&refused)))
+            });
+        let by_certificate = book.present.values().filter_map(|here| {
+            let refused = here.refused.as_ref()?;
+            Some((here, told_of_certificate(refused)))
+        });
+        let outcasts = by_roster.chain(by_certificate).flat_map(|(here, reason)| {
+            here.cores.iter().map(move |node| Outcast {
                 node: *node,
                 reason: reason.clone(),
             })
@@ -170,10 +206,27 @@ impl Book {
             first,
             cores: BTreeSet::new(),
             heard_at: now,
+            chain: None,
+            refused: None,
         });
         here.cores.insert(guest.node);
         here.heard_at = now;
+        here.chain.clone_from(&guest.chain);
+        here.refused = None;
         Ok(())
+    }
+
+    /// Rights by a token or by certificates, and these.
+    fn judge(&self, shown: &Shown<'_>) -> Result<(Grant, Option<Arc<Chain>>), Refused> {
+        if Chain::is_chain(shown.credential) {
+            let certified = Certified::verify(self.anchors.as_deref(), &self.cluster, shown);
+            let certified = certified.map_err(|error| not_certified(&error))?;
+            return Ok((certified.grant, Some(certified.chain)));
+        }
+        let key = shown.key.as_bytes();
+        let admitted = self.roster.admit(key, shown.credential, shown.now);
+        let grant = admitted.map_err(|refused| Refused::new(told(&refused)))?;
+        Ok((grant, None))
     }
 
     /// True if the node of this number is another key's.
@@ -191,16 +244,21 @@ impl Admission for Doorman {
         let claim = Claim::decode(credential);
         let claim = claim.ok_or_else(|| Refused::new("what it shows is no token"))?;
         let mut book = self.0.borrow_mut();
-        let admitted = book.roster.admit(key, claim.token, now);
-        let grant = admitted.map_err(|refused| Refused::new(told(&refused)))?;
+        let key = NodePublic::from_bytes(*key);
+        let (grant, chain) = book.judge(&Shown {
+            key: &key,
+            credential: claim.credential,
+            now,
+        })?;
         let guest = Guest {
             node: claim.node,
-            key: NodePublic::from_bytes(*key),
+            key,
             name: claim.name.to_owned(),
             observes: claim.observes,
             resumes: claim.resumes,
             pair_key: claim.pair_key,
             grant,
+            chain,
         };
         if guest.observes {
             return Ok(guest);

@@ -59,7 +59,7 @@ pub(crate) enum EntryNews {
 #[derive(Debug)]
 pub(crate) struct Entry {
     entrant: Entrant,
-    token: Vec<u8>,
+    credential: Vec<u8>,
     cluster: u32,
     header: Header,
     started: Instant,
@@ -111,7 +111,7 @@ impl Entry {
         };
         Ok(Self {
             entrant,
-            token: identity.token().as_bytes().to_vec(),
+            credential: identity.credential().to_vec(),
             cluster,
             header,
             started: now,
@@ -148,7 +148,7 @@ impl Entry {
         let claim = Claim {
             node: self.entrant.node,
             name: self.entrant.name.as_deref().unwrap_or_default(),
-            token: &self.token,
+            credential: &self.credential,
             observes: self.observes(),
             resumes: self.epochs.active().is_some(),
             pair_key: (!self.observes()).then(|| self.neighbours.own.public()),

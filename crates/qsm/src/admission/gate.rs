@@ -16,6 +16,7 @@ use qsm_seal::{
 use qsm_wire::{
     AdmissionStage, Header, Kind, NodeId, cluster_number, cluster_of, origin_of, sealed_by,
 };
+use qsm_x509::Anchors;
 use zeroize::Zeroizing;
 
 use super::doorman::{Doorman, Guest};
@@ -69,6 +70,8 @@ pub(crate) enum GateOrder {
     Gone { node: NodeId, how: Leaves },
     /// A list of revocations.
     Revoke(Revocations),
+    /// Authorities whose certificates are taken, and what they have revoked.
+    Trust(Arc<Anchors>),
 }
 
 /// News for the service's thread.
@@ -165,7 +168,7 @@ impl Gate {
         Ok(Self {
             cluster: cluster_number(cluster),
             started: now,
-            server: Server::new(&signer, identity.token().as_bytes(), doorman)?,
+            server: Server::new(&signer, identity.credential(), doorman)?,
             rivals: Rivals::new(now, signer, identity, cluster),
             issuer: issuer.map_err(|error| failed(error.to_string()))?,
             peers: Peers::new(INTRODUCED_MAX),
@@ -582,6 +585,11 @@ impl Gate {
                     let reason = error.to_string();
                     self.tell(GateNews::ListRefused { reason });
                 }
+                self.look_at = now;
+            }
+            GateOrder::Trust(anchors) => {
+                self.server.admission().trust(&anchors);
+                self.rivals.trust(anchors);
                 self.look_at = now;
             }
         }

@@ -1,20 +1,24 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use qsm_identity::{Grant, NodeKey, NodePublic, Role, RootKey, Token, TokenError};
+use qsm_x509::{Anchors, CertificateError, Chain};
 
 use crate::key::{KeyFileError, read_secret};
 
-/// Longest file of a token or of a root's public key that is read, bytes.
-const FILE_BYTES_MAX: u64 = 1 << 16;
+/// Longest file of a token, of a root's public key or of certificates that is read, bytes.
+const FILE_BYTES_MAX: u64 = 1 << 18;
+/// Longest file of lists of revoked certificates, bytes.
+pub(crate) const CRL_BYTES_MAX: u64 = 1 << 24;
 
-/// Identity of a node or a membership service: its key, the token that says what it may do, and the root that makes
-/// tokens. With it a cluster lets nobody in who has none.
+/// Identity of a node or a membership service: its key, the token or the certificates that say what it may do, and whom
+/// it trusts to make such: a root that makes tokens, authorities that issue certificates, or both. With it a cluster lets
+/// nobody in who has none.
 ///
 /// ```no_run
 /// use qsm::{Identity, NetworkOptions, Node};
@@ -24,19 +28,134 @@ const FILE_BYTES_MAX: u64 = 1 << 16;
 /// let node = Node::builder().name("press-7/reader").network(network).start()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// By certificates of X.509, in a cluster whose service has a token:
+///
+/// ```no_run
+/// use qsm::Identity;
+///
+/// let identity = Identity::read_certificate("node.pem", "node-key.pem")?.trust_root_of("root.pub")?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Identity {
     key: Arc<NodeKey>,
-    token: Token,
-    root: RootKey,
+    credential: Credential,
+    root: Option<RootKey>,
+    anchors: Option<Arc<Anchors>>,
+    crl: Option<PathBuf>,
+}
+
+/// Account of an identity's rights that it shows.
+#[derive(Debug, Clone)]
+enum Credential {
+    Token(Token),
+    Chain(Arc<Chain>),
 }
 
 impl Identity {
     /// Of these parts, which are checked when a node or a service starts.
     #[must_use]
     pub fn new(key: NodeKey, token: Token, root: RootKey) -> Self {
-        let key = Arc::new(key);
-        Self { key, token, root }
+        Self {
+            root: Some(root),
+            ..Self::of(key, Credential::Token(token))
+        }
+    }
+
+    /// Of a key and certificates for it, which are checked when a node or a service starts. Nobody is trusted yet:
+    /// [`Identity::trust`], [`Identity::trust_root`].
+    #[must_use]
+    pub fn certified(key: NodeKey, certificates: Chain) -> Self {
+        Self::of(key, Credential::Chain(Arc::new(certificates)))
+    }
+
+    fn of(key: NodeKey, credential: Credential) -> Self {
+        Self {
+            key: Arc::new(key),
+            credential,
+            root: None,
+            anchors: None,
+            crl: None,
+        }
+    }
+
+    /// Trusts tokens of this root, in the place of another root's.
+    #[must_use]
+    pub fn trust_root(mut self, root: RootKey) -> Self {
+        self.root = Some(root);
+        self
+    }
+
+    /// Trusts certificates of these authorities, in the place of others'.
+    #[must_use]
+    pub fn trust(mut self, anchors: Anchors) -> Self {
+        self.anchors = Some(Arc::new(anchors));
+        self
+    }
+
+    /// Reads a certificate of X.509, with those between it and an authority behind it, and the private key that it is
+    /// for, which nobody but its owner may read: both in PEM, the key of Ed25519 in PKCS #8.
+    ///
+    /// # Errors
+    /// [`IdentityError`]: a file cannot be read, holds something else, or others may read the key.
+    pub fn read_certificate(
+        certificate: impl AsRef<Path>,
+        private_key: impl AsRef<Path>,
+    ) -> Result<Self, IdentityError> {
+        let path = private_key.as_ref();
+        let key = qsm_x509::node_key(read_secret(path)?.as_bytes());
+        let key = key.map_err(|error| of_file(path, &error))?;
+        let path = certificate.as_ref();
+        let chain = Chain::from_pem(read_text(path, "a certificate")?.as_bytes());
+        let chain = chain.map_err(|error| of_file(path, &error))?;
+        Ok(Self::certified(key, chain))
+    }
+
+    /// Trusts the root whose public key is in this file, as [`Identity::trust_root`].
+    ///
+    /// # Errors
+    /// [`IdentityError`]: it cannot be read, or holds something else.
+    pub fn trust_root_of(self, path: impl AsRef<Path>) -> Result<Self, IdentityError> {
+        let root = read(path.as_ref(), "the public key of a root", "name `root.pub`")?;
+        Ok(self.trust_root(root))
+    }
+
+    /// Trusts the authorities whose certificates are in this file, in PEM, as [`Identity::trust`].
+    ///
+    /// # Errors
+    /// [`IdentityError`]: it cannot be read, or holds something else.
+    pub fn trust_of(self, path: impl AsRef<Path>) -> Result<Self, IdentityError> {
+        let path = path.as_ref();
+        let text = read_text(path, "certificates of authorities")?;
+        let anchors = Anchors::from_pem(text.as_bytes());
+        Ok(self.trust(anchors.map_err(|error| of_file(path, &error))?))
+    }
+
+    /// Takes no certificate that is in a list of revoked ones in this file, in PEM; each list is of one of the authorities
+    /// that are trusted already, or of one that they have certified. A service reads it again within a second of each
+    /// change, and shuts out who is revoked; a node reads it once.
+    ///
+    /// # Errors
+    /// [`IdentityError`]: it cannot be read, holds something else, or no authority is trusted.
+    pub fn revoked_of(mut self, path: impl AsRef<Path>) -> Result<Self, IdentityError> {
+        let path = path.as_ref();
+        let text = read_bounded(path, "lists of revoked certificates", CRL_BYTES_MAX)?;
+        self = self.with_revoked(&text).map_err(|reason| {
+            let remedy = "name a file in PEM, and the authorities whose it is by `--trust`";
+            IdentityError::new(format!("{}: {reason}", path.display()), remedy)
+        })?;
+        self.crl = Some(path.to_owned());
+        Ok(self)
+    }
+
+    /// The same with these lists of revoked certificates.
+    pub(crate) fn with_revoked(mut self, pem: &str) -> Result<Self, String> {
+        let anchors = self.anchors.as_ref();
+        let anchors = anchors.ok_or("no authority is trusted whose list it could be")?;
+        let listed = anchors.with_revoked(pem.as_bytes());
+        self.anchors = Some(Arc::new(listed.map_err(|error| error.to_string())?));
+        Ok(self)
     }
 
     /// Reads the key, which nobody but its owner may read, the token and the root's public key from files.
@@ -68,23 +187,70 @@ impl Identity {
         self.key.public()
     }
 
-    /// The root that is trusted.
+    /// The root that is trusted, if one is.
     #[must_use]
-    pub fn root(&self) -> RootKey {
+    pub fn root(&self) -> Option<RootKey> {
         self.root
+    }
+
+    /// The authorities that are trusted, if there are.
+    pub(crate) fn anchors(&self) -> Option<&Arc<Anchors>> {
+        self.anchors.as_ref()
+    }
+
+    /// File of the lists of revoked certificates, if there is one.
+    pub(crate) fn crl(&self) -> Option<&Path> {
+        self.crl.as_deref()
     }
 
     pub(super) fn key(&self) -> &Arc<NodeKey> {
         &self.key
     }
 
-    pub(super) fn token(&self) -> &Token {
-        &self.token
+    /// Bytes of the token or of the certificates, which are shown.
+    pub(super) fn credential(&self) -> &[u8] {
+        match &self.credential {
+            Credential::Token(token) => token.as_bytes(),
+            Credential::Chain(chain) => chain.as_bytes(),
+        }
     }
 
-    /// Checks that the token holds now, in this cluster and with this key, for what it is to be used for.
+    /// Checks that the token or certificate holds now, in this cluster and with this key, for what it is to be used for.
+    /// Who issued a certificate others judge.
     pub(crate) fn check(&self, cluster: &str, bearer: Bearer<'_>) -> Result<(), IdentityError> {
-        let grant = self.token.verify(&self.root, unix_now(), cluster);
+        if self.root.is_none() && self.anchors.is_none() {
+            return Err(IdentityError::new(
+                "neither a root nor an authority is trusted, so nobody could be let in".to_owned(),
+                "name the root's public key by `--root`, or certificates of authorities by `--trust`",
+            ));
+        }
+        let grant = match &self.credential {
+            Credential::Token(token) => self.check_token(token, cluster)?,
+            Credential::Chain(chain) => self.check_chain(chain, cluster)?,
+        };
+        match bearer {
+            Bearer::Service => is_service(&grant),
+            Bearer::Node(name) if !grant.may_join(name) => Err(IdentityError::new(
+                format!("the token or certificate does not allow the name {name:?}"),
+                "use a name that it allows, or have another one made",
+            )),
+            Bearer::Node(_) | Bearer::Observer => Ok(()),
+        }
+    }
+
+    fn check_chain(&self, chain: &Chain, cluster: &str) -> Result<Grant, IdentityError> {
+        let checked = match chain.node_key() == self.public() {
+            true => chain
+                .check_time(unix_now())
+                .and_then(|()| chain.claimed(cluster)),
+            false => Err(CertificateError::OtherKey),
+        };
+        checked.map_err(|error| IdentityError::new(error.to_string(), error.remedy()))
+    }
+
+    fn check_token(&self, token: &Token, cluster: &str) -> Result<Grant, IdentityError> {
+        let verified = self.root.ok_or(TokenError::Signature);
+        let grant = verified.and_then(|root| token.verify(&root, unix_now(), cluster));
         let grant = grant.map_err(|error| {
             let remedy = match error {
                 TokenError::NotYet { .. } => "compare the clocks of both hosts",
@@ -99,14 +265,7 @@ impl Identity {
                 "use the key that it was made for, or have a token made for this one",
             ));
         }
-        match bearer {
-            Bearer::Service => is_service(&grant),
-            Bearer::Node(name) if !grant.may_join(name) => Err(IdentityError::new(
-                format!("the token does not allow the name {name:?}"),
-                "use a name that it allows, or have another token made",
-            )),
-            Bearer::Node(_) | Bearer::Observer => Ok(()),
-        }
+        Ok(grant)
     }
 }
 
@@ -132,8 +291,9 @@ impl fmt::Debug for Identity {
 pub(super) fn is_service(grant: &Grant) -> Result<(), IdentityError> {
     if !grant.roles().has(Role::Service) {
         return Err(IdentityError::new(
-            "the token is not one of a membership service".to_owned(),
-            "use that of a service, which `qsm init` and `qsm token new --role service` make",
+            "the token or certificate is not one of a membership service".to_owned(),
+            "use the token of a service, which `qsm init` and `qsm token new --role service` make, or a certificate whose \
+             URI has role=service",
         ));
     }
     match grant.node_key() {
@@ -157,16 +317,31 @@ fn read<T: FromStr<Err: fmt::Display>>(
     what: &str,
     remedy: &str,
 ) -> Result<T, IdentityError> {
-    let shown = path.display();
+    let parsed = read_text(path, what)?.parse::<T>();
+    parsed.map_err(|error| {
+        let shown = path.display();
+        IdentityError::new(format!("{shown} holds not {what}: {error}"), remedy)
+    })
+}
+
+fn read_text(path: &Path, what: &str) -> Result<String, IdentityError> {
+    read_bounded(path, what, FILE_BYTES_MAX)
+}
+
+fn read_bounded(path: &Path, what: &str, bytes_max: u64) -> Result<String, IdentityError> {
     let mut text = String::new();
-    let read =
-        File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
+    let read = File::open(path).and_then(|file| file.take(bytes_max).read_to_string(&mut text));
     read.map_err(|error: io::Error| {
+        let shown = path.display();
         let remedy = format!("name a file with {what} that this user may read");
         IdentityError::new(format!("{shown} cannot be read: {error}"), &remedy)
     })?;
-    text.parse::<T>()
-        .map_err(|error| IdentityError::new(format!("{shown} holds not {what}: {error}"), remedy))
+    Ok(text)
+}
+
+/// What is wrong with a file of X.509.
+fn of_file(path: &Path, error: &CertificateError) -> IdentityError {
+    IdentityError::new(format!("{}: {error}", path.display()), error.remedy())
 }
 
 /// Reason for which an identity cannot be used, and a remedy.

@@ -1,28 +1,32 @@
-//! Services are judged by their tokens, and by the newest list of revocations that is known (R-SEC-7, R-SEC-12).
+//! Services are judged by their tokens or certificates, and by the newest list of revocations that is known (R-SEC-7, R-SEC-12).
 
-use std::fmt;
 use std::sync::Arc;
 
 use qsm_handshake::{Admission, Refused};
 use qsm_identity::{
-    NodePublic, Refused as NotAdmitted, RevocationError, Revocations, RootKey, Serial, Token,
+    Grant, NodePublic, Refused as NotAdmitted, RevocationError, Revocations, RootKey, Serial,
+    Token, TokenError,
 };
+use qsm_x509::{Anchors, Chain};
 
+use super::certified::{Certified, Shown, refused as not_certified};
 use super::identity::{Identity, is_service};
 
 /// Judge of services, as one with this identity sees them.
 #[derive(Debug, Clone)]
 pub(super) struct ServiceJudge {
-    root: RootKey,
+    root: Option<RootKey>,
+    anchors: Option<Arc<Anchors>>,
     cluster: String,
     list: Option<Arc<Revocations>>,
 }
 
-/// A service that has shown its token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A service that has shown its token, which has a number, or its certificates.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Serving {
     key: NodePublic,
-    serial: Serial,
+    serial: Option<Serial>,
+    chain: Option<Arc<Chain>>,
 }
 
 impl ServiceJudge {
@@ -30,6 +34,7 @@ impl ServiceJudge {
     pub(super) fn new(identity: &Identity, cluster: &str) -> Self {
         Self {
             root: identity.root(),
+            anchors: identity.anchors().cloned(),
             cluster: cluster.to_owned(),
             list: None,
         }
@@ -37,7 +42,8 @@ impl ServiceJudge {
 
     /// Takes a list of revocations in the place of an older one. Returns whether it is a newer one.
     pub(super) fn learn(&mut self, list: Arc<Revocations>) -> Result<bool, RevocationError> {
-        list.verify(&self.root, &self.cluster)?;
+        let root = self.root.ok_or(RevocationError::Signature)?;
+        list.verify(&root, &self.cluster)?;
         if let Some(former) = &self.list {
             list.check_after(former)?;
             if list.parts().number == former.parts().number {
@@ -48,19 +54,35 @@ impl ServiceJudge {
         Ok(true)
     }
 
-    /// Checks that neither the token nor the key of a service was revoked.
+    /// Takes authorities, and what they have revoked, in the place of others.
+    pub(super) fn trust(&mut self, anchors: Arc<Anchors>) {
+        self.anchors = Some(anchors);
+    }
+
+    /// Checks that neither the token, the certificates nor the key of a service were revoked.
     pub(super) fn check(&self, serving: &Serving) -> Result<(), Refused> {
+        if let (Some(anchors), Some(chain)) = (&self.anchors, &serving.chain) {
+            anchors
+                .check(chain)
+                .map_err(|error| not_certified(&error))?;
+        }
         let Some(list) = &self.list else {
             return Ok(());
         };
         let revoked = if list.has_key(&serving.key) {
             NotAdmitted::KeyRevoked
-        } else if list.has_serial(serving.serial) {
-            NotAdmitted::Revoked(serving.serial)
+        } else if let Some(serial) = serving.serial.filter(|serial| list.has_serial(*serial)) {
+            NotAdmitted::Revoked(serial)
         } else {
             return Ok(());
         };
         Err(Refused::new(revoked.to_string()))
+    }
+
+    fn grant_of_token(&self, credential: &[u8], now: u64) -> Result<Grant, TokenError> {
+        let token = Token::decode(credential)?;
+        let root = self.root.ok_or(TokenError::Signature)?;
+        token.verify(&root, now, &self.cluster)
     }
 }
 
@@ -68,17 +90,32 @@ impl Admission for ServiceJudge {
     type Grant = Serving;
 
     fn admit(&self, key: &[u8; 32], credential: &[u8], now: u64) -> Result<Serving, Refused> {
-        let refused = |error: &dyn fmt::Display| Refused::new(error.to_string());
-        let token = Token::decode(credential).map_err(|error| refused(&error))?;
-        let grant = token.verify(&self.root, now, &self.cluster);
-        let grant = grant.map_err(|error| refused(&error))?;
         let key = NodePublic::from_bytes(*key);
+        let (grant, chain) = match Chain::is_chain(credential) {
+            true => {
+                let shown = Shown {
+                    key: &key,
+                    credential,
+                    now,
+                };
+                let certified = Certified::verify(self.anchors.as_deref(), &self.cluster, &shown);
+                let certified = certified.map_err(|error| not_certified(&error))?;
+                (certified.grant, Some(certified.chain))
+            }
+            false => {
+                let grant = self.grant_of_token(credential, now);
+                (
+                    grant.map_err(|error| Refused::new(error.to_string()))?,
+                    None,
+                )
+            }
+        };
         if grant.node_key() != Some(key) {
             return Err(Refused::new("its token is not bound to its key"));
         }
         is_service(&grant).map_err(|error| Refused::new(error.cause()))?;
         let serial = grant.serial();
-        let serving = Serving { key, serial };
+        let serving = Serving { key, serial, chain };
         self.check(&serving)?;
         Ok(serving)
     }
@@ -96,7 +133,7 @@ mod tests {
 
     fn admit(judge: &ServiceJudge, identity: &Identity) -> Result<Serving, Refused> {
         let key = *identity.public().as_bytes();
-        judge.admit(&key, identity.token().as_bytes(), unix_now())
+        judge.admit(&key, identity.credential(), unix_now())
     }
 
     fn list(root: &ClusterRoot, number: u64, of: &[&Identity]) -> Arc<Revocations> {
@@ -145,7 +182,7 @@ mod tests {
         let parts = RevokedParts {
             cluster: CLUSTER.to_owned(),
             number: 3,
-            serials: vec![met.serial],
+            serials: vec![met.serial.unwrap()],
             keys: Vec::new(),
         };
         let third = Arc::new(root.revoke(parts).unwrap());

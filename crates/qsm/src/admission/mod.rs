@@ -1,4 +1,4 @@
-//! Admission by tokens, at the sockets: who is in has proven its key, and packets are sealed by keys that change.
+//! Admission by tokens or certificates, at the sockets: who is in has proven its key, and packets are sealed by keys that change.
 //!
 //! ```text
 //!  node                                     service
@@ -15,6 +15,7 @@
 //! goes by a queue, and so do the orders of the service's thread.
 
 mod attempts;
+mod certified;
 mod claim;
 mod doorman;
 mod entry;
@@ -36,8 +37,8 @@ mod words;
 
 pub(crate) use entry::{Entrant, Entry, EntryNews};
 pub(crate) use gate::{Gate, GateLink, GateNews, GateOrder, Leaves};
-pub(crate) use identity::Bearer;
+pub(crate) use identity::{Bearer, CRL_BYTES_MAX};
 pub use identity::{Identity, IdentityError};
 pub(crate) use packet::refusal;
-pub(crate) use revocations::RevocationFile;
+pub(crate) use revocations::{LIST_BYTES_MAX, RevocationFile};
 pub use stats::AdmissionStats;

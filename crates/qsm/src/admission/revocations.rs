@@ -1,21 +1,20 @@
-//! The file of a list of revocations, read again when it changes.
+//! Files of what is revoked, read again when they change.
 
 use std::fs;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
-
-use qsm_identity::Revocations;
 
 /// Pause between two looks whether the file has changed.
 const LOOK: Duration = Duration::from_millis(500);
-/// Longest file that is read, bytes: a list of all that it may have takes a third.
-const FILE_BYTES_MAX: u64 = 1 << 18;
+/// Longest list of revocations that is read, bytes: one of all that it may have takes a third.
+pub(crate) const LIST_BYTES_MAX: u64 = 1 << 18;
 
-/// A file that `qsm token revoke` writes anew.
+/// A file that somebody writes anew, as `qsm token revoke` does.
 #[derive(Debug)]
 pub(crate) struct RevocationFile {
     path: PathBuf,
+    bytes_max: u64,
     seen: Option<Seen>,
     look_at: Instant,
 }
@@ -28,16 +27,17 @@ struct Seen {
 }
 
 impl RevocationFile {
-    pub(crate) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf, bytes_max: u64) -> Self {
         Self {
             path,
+            bytes_max,
             seen: None,
             look_at: Instant::now(),
         }
     }
 
-    /// The list, when it is another one than before; or why it cannot be read, once for each version of the file.
-    pub(crate) fn poll(&mut self) -> Option<Result<Revocations, String>> {
+    /// Its text, when it is another one than before; or why it cannot be read, once for each version of the file.
+    pub(crate) fn poll(&mut self) -> Option<Result<String, String>> {
         let now = Instant::now();
         if now < self.look_at {
             return None;
@@ -61,14 +61,17 @@ impl RevocationFile {
         Some(self.read())
     }
 
-    fn read(&self) -> Result<Revocations, String> {
-        let shown = self.path.display();
+    fn read(&self) -> Result<String, String> {
         let mut text = String::new();
         let file = fs::File::open(&self.path);
-        let read = file.and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
-        read.map_err(|error| format!("{shown} cannot be read: {error}"))?;
-        text.parse()
-            .map_err(|error| format!("{shown} holds no list of revocations: {error}"))
+        let read = file.and_then(|file| file.take(self.bytes_max).read_to_string(&mut text));
+        read.map_err(|error| format!("{} cannot be read: {error}", self.path.display()))?;
+        Ok(text)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Time until it is to be looked at again.

@@ -11,6 +11,7 @@ use qsm_identity::{RevocationError, Revocations};
 use qsm_net::{Opened, OwnDatagram, Refusal};
 use qsm_seal::KeyId;
 use qsm_wire::{Header, Kind, NodeId};
+use qsm_x509::Anchors;
 
 use super::attempts::{Attempts, Ended};
 use super::claim::Claim;
@@ -28,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Services that this one has heard of.
 #[derive(Debug)]
 pub(super) struct Rivals {
-    token: Vec<u8>,
+    credential: Vec<u8>,
     attempts: Attempts,
     known: VecDeque<Rival>,
     rests_until: Instant,
@@ -45,7 +46,7 @@ impl Rivals {
     pub(super) fn new(now: Instant, signer: Signer, identity: &Identity, cluster: &str) -> Self {
         let judge = ServiceJudge::new(identity, cluster);
         Self {
-            token: identity.token().as_bytes().to_vec(),
+            credential: identity.credential().to_vec(),
             attempts: Attempts::new(now, signer, judge),
             known: VecDeque::new(),
             rests_until: now,
@@ -63,7 +64,7 @@ impl Rivals {
         let claim = Claim {
             node,
             name: "",
-            token: &self.token,
+            credential: &self.credential,
             observes: true,
             resumes: false,
             pair_key: None,
@@ -76,6 +77,12 @@ impl Rivals {
         self.attempts.learn(list)?;
         self.known.retain(|one| self.attempts.trusts(&one.serving));
         Ok(())
+    }
+
+    /// Takes authorities, and what they have revoked, in the place of others.
+    pub(super) fn trust(&mut self, anchors: Arc<Anchors>) {
+        self.attempts.trust(anchors);
+        self.known.retain(|one| self.attempts.trusts(&one.serving));
     }
 
     /// Takes a frame of a handshake.

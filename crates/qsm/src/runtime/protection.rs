@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use qsm_identity::Revocations;
+use qsm_identity::{RevocationError, Revocations};
 use qsm_net::Ports;
 use qsm_seal::{Cipher, ClusterKey};
 use qsm_wire::NodeId;
 
 use crate::admission::{
-    AdmissionStats, Bearer, Gate, GateLink, GateNews, GateOrder, Identity, IdentityError, Leaves,
-    RevocationFile,
+    AdmissionStats, Bearer, CRL_BYTES_MAX, Gate, GateLink, GateNews, GateOrder, Identity,
+    IdentityError, LIST_BYTES_MAX, Leaves, RevocationFile,
 };
 use crate::error::StartError;
 use crate::runtime::network::NetworkOptions;
@@ -25,6 +25,8 @@ pub(crate) struct Protection {
     cipher: Cipher,
     link: Arc<GateLink>,
     list: Option<RevocationFile>,
+    /// Lists of revoked certificates.
+    crl: Option<RevocationFile>,
     /// The newest list that holds: each run of the guard begins with it.
     revoked: Option<Revocations>,
     stats: AdmissionStats,
@@ -44,7 +46,8 @@ impl Protection {
             identity: network.identity.clone(),
             cipher: network.cipher,
             link: Arc::default(),
-            list: revoked.map(RevocationFile::new),
+            list: revoked.map(|path| RevocationFile::new(path, LIST_BYTES_MAX)),
+            crl: None,
             revoked: None,
             stats: AdmissionStats::default(),
         };
@@ -56,10 +59,14 @@ impl Protection {
             (Some(identity), list) => {
                 let checked = identity.check(cluster, Bearer::Service);
                 checked.map_err(StartError::Identity)?;
-                let read = list.as_mut().and_then(RevocationFile::poll).transpose();
+                this.crl = identity
+                    .crl()
+                    .map(|path| RevocationFile::new(path.to_owned(), CRL_BYTES_MAX));
+                let read = list.as_mut().and_then(poll_list).transpose();
                 let list = read.map_err(no_list)?;
                 if let Some(list) = list {
-                    let verified = list.verify(&identity.root(), cluster);
+                    let root = identity.root().ok_or(RevocationError::Signature);
+                    let verified = root.and_then(|root| list.verify(&root, cluster));
                     verified.map_err(|error| no_list(error.to_string()))?;
                     this.revoked = Some(list);
                 }
@@ -101,7 +108,16 @@ impl Protection {
 
     /// The next news of the guard.
     pub(crate) fn poll(&mut self) -> Option<GateNews> {
-        match self.list.as_mut().and_then(RevocationFile::poll) {
+        match self.crl.as_mut().and_then(RevocationFile::poll) {
+            Some(Ok(pem)) => {
+                if let Err(reason) = self.trust(&pem) {
+                    return Some(GateNews::ListRefused { reason });
+                }
+            }
+            Some(Err(reason)) => return Some(GateNews::ListRefused { reason }),
+            None => {}
+        }
+        match self.list.as_mut().and_then(poll_list) {
             Some(Ok(list)) => {
                 self.keep(&list);
                 self.link.orders.push(GateOrder::Revoke(list));
@@ -117,12 +133,26 @@ impl Protection {
         }
     }
 
+    /// Takes lists of revoked certificates, for this guard and those to come.
+    fn trust(&mut self, pem: &str) -> Result<(), String> {
+        let Some(identity) = self.identity.clone() else {
+            return Ok(());
+        };
+        let identity = identity.with_revoked(pem)?;
+        if let Some(anchors) = identity.anchors() {
+            self.link.orders.push(GateOrder::Trust(Arc::clone(anchors)));
+        }
+        self.identity = Some(identity);
+        Ok(())
+    }
+
     /// Keeps a list for guards to come, if it holds and is not older than the one that is kept.
     fn keep(&mut self, list: &Revocations) {
         let Some(identity) = &self.identity else {
             return;
         };
-        let holds = list.verify(&identity.root(), &self.cluster).is_ok();
+        let root = identity.root();
+        let holds = root.is_some_and(|root| list.verify(&root, &self.cluster).is_ok());
         let kept = self.revoked.as_ref();
         if holds && kept.is_none_or(|kept| list.check_after(kept).is_ok()) {
             self.revoked = Some(list.clone());
@@ -131,12 +161,23 @@ impl Protection {
 
     /// When there may be news without a datagram.
     pub(crate) fn due(&self) -> Option<Duration> {
-        self.list.as_ref().map(RevocationFile::due)
+        let files = [&self.list, &self.crl].into_iter().flatten();
+        files.map(RevocationFile::due).min()
     }
 
     pub(crate) fn stats(&self) -> AdmissionStats {
         self.stats
     }
+}
+
+/// The list of revocations, when it is another one than before.
+fn poll_list(file: &mut RevocationFile) -> Option<Result<Revocations, String>> {
+    let text = file.poll()?;
+    Some(text.and_then(|text| {
+        let list = text.parse();
+        let shown = file.path().display();
+        list.map_err(|error| format!("{shown} holds no list of revocations: {error}"))
+    }))
 }
 
 fn no_list(reason: String) -> StartError {
