@@ -13,7 +13,7 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 35] = [
+const LARGEST: [(&str, usize); 36] = [
     ("groupcast", 3),
     ("qsm", 0),
     ("qsm-admin", 0),
@@ -49,6 +49,7 @@ const LARGEST: [(&str, usize); 35] = [
     ("qsm-sim", 5),
     ("qsm-testnet", 0),
     ("qsm-wire", 6),
+    ("qsm-x509", 0),
 ];
 
 /// Names that lead to names: more than this is a circle of `use` declarations.

@@ -134,6 +134,16 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     ),
     (
         "operate/identity.md",
+        "qsm gms --identity plant/service.key --trust ca.pem --crl ca.crl",
+        NotHere(TOKENS),
+    ),
+    (
+        "operate/identity.md",
+        "qsm sub orders/steel --certificate press-7.pem --root plant/root.pub --name press-7/reader",
+        NotHere(TOKENS),
+    ),
+    (
+        "operate/identity.md",
         "qsm keygen press-7.key --node",
         NotHere(TOKENS),
     ),

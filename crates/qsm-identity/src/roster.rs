@@ -250,7 +250,7 @@ impl Roster {
                 Issuer::Root { .. } => Refused::Token(TokenError::Expired { expires, now }),
                 Issuer::Other => Refused::CertificateExpired { expires, now },
             };
-            let refused = revoked.or((now >= expires).then_some(expired))?;
+            let refused = revoked.or_else(|| (now >= expires).then_some(expired))?;
             Some((Entrant { name, key, life }, refused))
         })
     }

@@ -61,7 +61,7 @@ impl Chain {
     pub fn decode(bytes: &[u8]) -> Result<Self, CertificateError> {
         let damaged = || CertificateError::Damaged("it is no chain of certificates".to_owned());
         if bytes.len() > CHAIN_BYTES_MAX {
-            return Err(CertificateError::TooLong(bytes.len()));
+            return Err(too_long(bytes));
         }
         let ([version, count], mut rest) = bytes.split_first_chunk::<2>().ok_or_else(damaged)?;
         if *version != VERSION || *count == 0 || usize::from(*count) > CERTIFICATES_MAX {
@@ -89,7 +89,7 @@ impl Chain {
         }
         let bytes = encode(&certificates);
         if bytes.len() > CHAIN_BYTES_MAX {
-            return Err(CertificateError::TooLong(bytes.len()));
+            return Err(too_long(&bytes));
         }
         let (mut not_before, mut expires) = (0, u64::MAX);
         for certificate in &certificates {
@@ -203,6 +203,13 @@ fn encode(certificates: &[CertificateDer<'_>]) -> Vec<u8> {
         bytes.extend_from_slice(certificate);
     }
     bytes
+}
+
+fn too_long(bytes: &[u8]) -> CertificateError {
+    CertificateError::TooLong {
+        bytes: bytes.len(),
+        max: CHAIN_BYTES_MAX,
+    }
 }
 
 pub(crate) fn read<'a>(

@@ -4,7 +4,6 @@ use core::fmt;
 
 use qsm_identity::{Malformed, utc};
 
-use crate::chain::{CERTIFICATES_MAX, CHAIN_BYTES_MAX};
 use crate::uri::UriError;
 
 /// Reason for which a certificate, a private key or a list of revoked certificates is not accepted.
@@ -25,8 +24,13 @@ pub enum CertificateError {
         /// So many can be.
         max: usize,
     },
-    /// A chain is longer than [`CHAIN_BYTES_MAX`].
-    TooLong(usize),
+    /// A chain is too long.
+    TooLong {
+        /// Bytes of it.
+        bytes: usize,
+        /// Bytes that are allowed.
+        max: usize,
+    },
     /// It is no certificate, or not one as it has to be.
     Damaged(String),
     /// The certificate's key is none of Ed25519.
@@ -82,7 +86,7 @@ impl CertificateError {
             Self::PrivateKey | Self::Algorithm => {
                 "make a key by `openssl genpkey -algorithm ed25519`, and have a certificate issued for it"
             }
-            Self::TooMany { .. } | Self::TooLong(_) => "leave out those that are not needed",
+            Self::TooMany { .. } | Self::TooLong { .. } => "leave out those that are not needed",
             Self::OtherKey => "use the private key that the certificate was issued for",
             Self::Unknown => {
                 "have it issued by an authority that --trust names, with all certificates between them in its file"
@@ -108,10 +112,9 @@ impl fmt::Display for CertificateError {
             Self::NoPem { of } => write!(f, "there is no {of} in PEM"),
             Self::PrivateKey => f.write_str("there is no private key of Ed25519 (PKCS #8, PEM)"),
             Self::TooMany { of, max } => write!(f, "there are more than {max} {of}"),
-            Self::TooLong(bytes) => write!(
-                f,
-                "the chain has {bytes} bytes, and {CHAIN_BYTES_MAX} are allowed, in {CERTIFICATES_MAX} certificates"
-            ),
+            Self::TooLong { bytes, max } => {
+                write!(f, "the chain has {bytes} bytes, and {max} are allowed")
+            }
             Self::Damaged(why) => write!(f, "the certificate is damaged or not usable: {why}"),
             Self::Algorithm => f.write_str("the certificate's key is not of Ed25519"),
             Self::OtherKey => f.write_str("the certificate is for another key"),
