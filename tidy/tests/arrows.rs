@@ -116,6 +116,7 @@ const ARROWS: [(&str, &[&str]); 40] = [
             "qsm-object",
             "qsm-record",
             "qsm-relay",
+            "qsm-replica",
             "qsm-sim",
             "qsm-figures",
             "qsm-lab",

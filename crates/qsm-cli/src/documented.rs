@@ -191,6 +191,20 @@ fn variables_of_containers_are_settings() {
 }
 
 #[test]
+fn the_command_of_the_desktop_entry_is_understood() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/desktop");
+    let entry = fs::read_to_string(folder.join("qsm-open.desktop")).unwrap();
+    let value = |key| entry.lines().find_map(|line| line.strip_prefix(key));
+    let command = value("Exec=").unwrap().replace("%u", "qsm://floor/news");
+    assert!(Cli::try_parse_from(command.split(' ')).is_ok(), "{command}");
+    // The entry is for the type that the other file declares.
+    let types = fs::read_to_string(folder.join("qsm.xml")).unwrap();
+    let declared = |kind: &&str| types.contains(&format!("type=\"{kind}\""));
+    let handled = value("MimeType=").unwrap().split_terminator(';');
+    assert_eq!(handled.filter(declared).count(), 1);
+}
+
+#[test]
 fn lines_are_cut_as_a_shell_cuts_them() {
     let line = "echo hello | qsm pub 'a b' --rate 5   # said; done";
     assert_eq!(calls(line), [["qsm", "pub", "a b", "--rate", "5"]]);

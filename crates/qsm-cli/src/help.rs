@@ -55,6 +55,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm latency", &[0, 1, 2, 130]),
     ("qsm man", &[0, 1, 2]),
     ("qsm nodes", &[0, 1, 2, 3]),
+    ("qsm open", &[0, 1, 2, 3, 4, 130]),
     ("qsm plan", &[0, 1, 2]),
     ("qsm pub", &[0, 1, 2, 3, 4, 130]),
     ("qsm regions", &[0, 1, 2, 3]),

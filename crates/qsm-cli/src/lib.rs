@@ -61,6 +61,7 @@ use crate::commands::init::{self, InitArgs};
 use crate::commands::keygen::{self, KeygenArgs};
 use crate::commands::lab::{self, LabArgs};
 use crate::commands::list::{ListArgs, groups, nodes, regions};
+use crate::commands::open::{self, OpenArgs};
 use crate::commands::plan::{self, PlanArgs};
 use crate::commands::publish::{self, PubArgs};
 use crate::commands::relay::{self, RelayArgs};
@@ -92,6 +93,8 @@ enum Command {
     Pub(PubArgs),
     /// Receive groups: print, count, hash or store their messages
     Sub(SubArgs),
+    /// Open a live object by its address, or the messages of a group
+    Open(OpenArgs),
     /// Run a node that other processes of this host attach to
     Engine(EngineArgs),
     /// Run a membership service on its own
@@ -191,6 +194,7 @@ fn notices(command: &Command) -> LogOptions {
     match command {
         Command::Pub(args) => args.node.network.notices,
         Command::Sub(args) => args.node.network.notices,
+        Command::Open(args) => args.notices(),
         Command::Engine(args) => args.node.network.notices,
         Command::Gms(args) => args.network.notices,
         Command::Bench(args) => args.notices(),
@@ -234,6 +238,7 @@ fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Pub(args) => publish::run(args),
         Command::Sub(args) => subscribe::run(args),
+        Command::Open(args) => open::run(args),
         Command::Engine(args) => engine::run(args),
         Command::Gms(args) => gms::run(args),
         Command::Nodes(args) => nodes::run(args),

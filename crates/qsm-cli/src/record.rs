@@ -1,8 +1,11 @@
 //! How received messages are written: to the terminal, to pipes, to files.
 
+use std::fs;
+use std::path::Path;
 use std::time::SystemTime;
 
 use qsm::{Message, Origin};
+use qsm_console::failure::Failure;
 use qsm_console::table::printable;
 use qsm_object::{Decoded, Schema};
 use serde::Serialize;
@@ -75,6 +78,13 @@ struct Line<'a> {
     sender: String,
     name: Option<&'a str>,
     number: u64,
+    #[serde(flatten)]
+    content: Content<'a>,
+}
+
+/// Fields of a content: its size, and what is in it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Content<'a> {
     size: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
@@ -82,6 +92,21 @@ struct Line<'a> {
     base64: Option<String>,
     #[serde(flatten)]
     object: Option<Object<'a>>,
+}
+
+impl<'a> Content<'a> {
+    /// Of these bytes, read by a schema if there is one.
+    pub(crate) fn of(bytes: &'a [u8], schema: Option<&'a Schema>) -> Self {
+        let object = schema.map(|schema| Object::of(schema, bytes));
+        let shown = object.as_ref().is_some_and(Object::is_read);
+        let text = str::from_utf8(bytes).ok().filter(|_| !shown);
+        Self {
+            size: bytes.len(),
+            text,
+            base64: (text.is_none() && !shown).then(|| base64::encode(bytes)),
+            object,
+        }
+    }
 }
 
 /// Fields that `--decode` adds: an object, or why the message is none.
@@ -150,19 +175,13 @@ impl Record<'_> {
     }
 
     fn append_json(&self, to: &mut Vec<u8>) {
-        let object = self.schema.map(|schema| Object::of(schema, self.bytes));
-        let shown = object.as_ref().is_some_and(Object::is_read);
-        let text = str::from_utf8(self.bytes).ok().filter(|_| !shown);
         let line = Line {
             time: utc::rfc3339(self.time),
             group: self.group,
             sender: self.sender.to_string(),
             name: self.name,
             number: self.number,
-            size: self.bytes.len(),
-            text,
-            base64: (text.is_none() && !shown).then(|| base64::encode(self.bytes)),
-            object,
+            content: Content::of(self.bytes, self.schema),
         };
         let kept = to.len();
         // Strings and numbers into memory: cannot fail. If it did, no half line may stay.
@@ -171,6 +190,21 @@ impl Record<'_> {
         }
         to.push(b'\n');
     }
+}
+
+/// Reads the file of `--decode`.
+pub(crate) fn read_schema(path: &Path) -> Result<Schema, Failure> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).map_err(|error| {
+        Failure::usage(
+            format!("cannot read the schema {shown}: {error}"),
+            "give a file of types, as docs/guides/objects.md has them",
+        )
+    })?;
+    Schema::parse(&text).map_err(|error| {
+        let fault = format!("{shown}: {error}");
+        Failure::usage(fault, "mend that line; docs/guides/objects.md has the form")
+    })
 }
 
 /// Returns whether a message is one line of text, without its end, as `qsm pub` makes them of its

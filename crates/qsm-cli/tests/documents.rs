@@ -38,6 +38,7 @@ const RELAYED: &str = "tests/hosts.rs runs it, between sites of a lab";
 const BUDGETED: &str = "tests/budget.rs runs it, with a reader";
 const POD: &str =
     "it takes a network of containers; tests/reach.rs and tests/keys.rs run its options";
+const OPENED: &str = "tests/objects.rs runs it, with addresses of a cluster of its own";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
 
 /// Each command, in the order in which they are run.
@@ -310,6 +311,21 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         Ends,
     ),
     ("operate/replay.md", "qsm sim run /tmp/qsm-like.txt", Ends),
+    (
+        "guides/live-objects.md",
+        "qsm open 'qsm://floor/prices?type=map'",
+        NotHere(OPENED),
+    ),
+    (
+        "guides/live-objects.md",
+        "qsm open 'qsm://floor/prices?type=map' --json",
+        NotHere(OPENED),
+    ),
+    (
+        "guides/live-objects.md",
+        "qsm open qsm://floor/news",
+        NotHere(OPENED),
+    ),
     (
         "operate/doctor.md",
         "qsm doctor --listen",

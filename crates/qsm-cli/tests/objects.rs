@@ -1,10 +1,16 @@
-//! Messages shown as objects of a schema.
+//! Messages shown as objects of a schema, and live objects.
 
 mod support;
 
 use std::fs;
+use std::time::Duration;
 
-use support::{Cluster, assert_code};
+use qsm_replica::{
+    Limits, LiveMap, LogBounds, LogState, Replica, StateMachine, TextBounds, TextState, Uri,
+};
+use support::{Cluster, Lines, Running, assert_code, stderr};
+
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const SCHEMA: &str = "type Quote = 17 v2 { symbol: string, bid: f64 }\n";
 
@@ -57,4 +63,86 @@ fn a_schema_that_is_none_is_named_before_anything_starts() {
     );
     let fault = cluster.run(&["sub", "quotes", "--decode", "/dev/null", "--raw"], b"");
     assert_code(&fault, 2);
+}
+
+/// The address of a group of this cluster.
+fn address(cluster: &Cluster, group: &str, kind: &str) -> String {
+    let [name, discovery, port] =
+        ["--cluster", "--discovery", "--data-port"].map(|option| cluster.option(option));
+    format!("qsm://{name}/{group}?type={kind}&interface=lo&discovery={discovery}&data-port={port}")
+}
+
+fn join<S: StateMachine + Send + 'static>(node: &qsm::Node, group: &str, state: S) -> Replica<S> {
+    Replica::join(node, group, state, Limits::default()).unwrap()
+}
+
+fn follow(process: &mut Running) -> Lines {
+    Lines::of_stdout(&mut process.0)
+}
+
+#[test]
+fn open_shows_live_objects_as_they_change() {
+    let cluster = Cluster::new();
+    let uri = |group, kind| address(&cluster, group, kind);
+    let events: Uri = uri("events", "log").parse().unwrap();
+    let node = events.node().name("writer").start().unwrap();
+    let log = join(&node, "events", LogState::new(LogBounds::default()));
+    let text = join(&node, "minutes", TextState::new(TextBounds::default()));
+    let map = LiveMap::bind(&uri("prices", "map")).unwrap();
+    map.set("eur", b"1.08").unwrap();
+    log.wait_live(PATIENCE).unwrap();
+    log.append(b"opened").unwrap();
+    text.wait_live(PATIENCE).unwrap();
+    text.insert(0, "Present:").unwrap();
+
+    let link = cluster.file("minutes.qsm", uri("minutes", "text").as_bytes());
+    let (of_map, of_log) = (uri("prices", "map"), uri("events", "log"));
+    let [mut map_seen, mut log_seen, mut text_seen] = [
+        &["open", &of_map, "--json", "--count", "3"][..],
+        &["open", &of_log, "--count", "2"],
+        &["open", &link, "--count", "2"],
+    ]
+    .map(|words| cluster.start(words));
+    let lines = [&mut map_seen, &mut log_seen, &mut text_seen].map(follow);
+    lines[0].wait("the entry", |line| {
+        line.contains(r#""object":"map","event":"set","key":"eur","size":4,"text":"1.08""#)
+    });
+    lines[1].wait("the line", |line| line == "opened");
+    lines[2].wait("the text", |line| line == "Present:");
+    map.set("usd", b"1").unwrap();
+    lines[0].wait("the next", |line| line.contains(r#""key":"usd""#));
+    map.remove("eur").unwrap();
+    log.append(b"closed").unwrap();
+    text.insert(8, " all").unwrap();
+    lines[0].wait("the end of an entry", |line| {
+        line.contains(r#""event":"removed","key":"eur"}"#)
+    });
+    lines[1].wait("the next line", |line| line == "closed");
+    lines[2].wait("the next text", |line| line == "Present: all");
+    for process in [map_seen, log_seen, text_seen] {
+        assert_code(&process.output(), 0);
+    }
+}
+
+#[test]
+fn open_shows_a_group_and_refuses_what_is_no_address() {
+    let cluster = Cluster::new();
+    let of_group = address(&cluster, "news", "messages");
+    let seen = cluster.start(&["open", &of_group, "--count", "1"]);
+    let sent = cluster.run(&["pub", "news", "--wait-members", "1"], b"hello\n");
+    assert_code(&sent, 0);
+    let output = seen.output();
+    assert_code(&output, 0);
+    assert_eq!(output.stdout, b"hello\n");
+    for (address, said) in [
+        ("http://floor/news", "qsm://CLUSTER/GROUP"),
+        (
+            "qsm://floor/news?type=list",
+            "type=map, log, text or messages",
+        ),
+    ] {
+        let refused = cluster.run(&["open", address], b"");
+        assert_code(&refused, 2);
+        assert!(stderr(&refused).contains(said), "{}", stderr(&refused));
+    }
 }

@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 46] = [
+pub const EVENTS: [&str; 48] = [
     "address-lost",
     "admitted",
     "alone",
@@ -47,6 +47,7 @@ pub const EVENTS: [&str; 46] = [
     "goodbye",
     "holds",
     "left-out",
+    "live",
     "loopback",
     "lost",
     "metrics",
@@ -54,6 +55,7 @@ pub const EVENTS: [&str; 46] = [
     "moved",
     "not-cloned",
     "not-listening",
+    "not-live",
     "open",
     "other",
     "other-service",

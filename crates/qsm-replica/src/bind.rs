@@ -32,6 +32,8 @@ pub(crate) struct Bind {
     since: Duration,
     attempts: u32,
     donor: Option<Asked>,
+    /// The last attempt brought a snapshot that the state does not take.
+    foreign: bool,
     /// Donors that did not help, in this round.
     shunned: BTreeSet<Address>,
     partial: Option<Partial>,
@@ -53,6 +55,7 @@ impl Bind {
             limits,
             since: now,
             attempts: 0,
+            foreign: false,
             donor: None,
             shunned: BTreeSet::new(),
             partial: None,
@@ -116,6 +119,12 @@ impl Bind {
             return Step::Fail(BindError::Patience);
         }
         Step::None
+    }
+
+    /// The snapshot is of another kind of state; other donors may have the right one.
+    pub(crate) fn refuse(&mut self, now: Duration) -> Step {
+        self.foreign = true;
+        self.again(now)
     }
 
     /// Takes a chunk of the donor asked, and asks for the next ones behind the last of a window.
@@ -192,8 +201,12 @@ impl Bind {
         self.shunned
             .extend(self.donor.take().map(|asked| asked.address));
         self.attempts += 1;
+        let foreign = std::mem::take(&mut self.foreign);
         if self.attempts >= self.limits.attempts {
-            return Step::Fail(BindError::Attempts);
+            return Step::Fail(match foreign {
+                true => BindError::Foreign,
+                false => BindError::Attempts,
+            });
         }
         Step::None
     }

@@ -1,6 +1,7 @@
 //! A replica as a state machine without I/O: a function of what it hears, the time, and one seed.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64;
@@ -40,6 +41,15 @@ enum Phase {
     Binding(Bind),
     Live { published: bool },
     Failed,
+}
+
+/// Outcome of importing a snapshot.
+enum Import {
+    Done,
+    /// Something is missing between it and what is held.
+    Gap,
+    /// The state does not take it.
+    Foreign,
 }
 
 /// A replica without I/O. `now` is the time since any origin that does not change, `members` the number of *other*
@@ -122,17 +132,31 @@ impl<S: StateMachine> Core<S> {
     /// An update as it is to be published, `None` while this replica is not live. What it returns must be published,
     /// in this order, or [`Core::lost`] called.
     pub fn publish(&mut self, content: &[u8]) -> Option<Vec<u8>> {
+        let written = self.publish_by(|_| Ok::<_, Infallible>(content.to_vec()))?;
+        written.ok()
+    }
+
+    /// As [`Core::publish`], of an update that the state writes, and may apply at once if its coming again changes
+    /// nothing. What `update` fails with is handed on, and nothing is to be published.
+    pub fn publish_by<E>(
+        &mut self,
+        update: impl FnOnce(&mut S) -> Result<Vec<u8>, E>,
+    ) -> Option<Result<Vec<u8>, E>> {
         let (Phase::Live { published }, Some(history)) = (&mut self.phase, self.history) else {
             return None;
         };
+        let content = match update(&mut self.state) {
+            Ok(content) => content,
+            Err(error) => return Some(Err(error)),
+        };
         *published = true;
         self.number += 1;
-        Some(write(&Update {
+        Some(Ok(write(&Update {
             history,
             source: self.source,
             number: self.number,
-            content: content.to_vec(),
-        }))
+            content,
+        })))
     }
 
     /// An update that came, of any replica, this one included.
@@ -237,6 +261,12 @@ impl<S: StateMachine> Core<S> {
         xxh3_64(&write(&self.cut))
     }
 
+    /// Of the state, while it has no update of its own that others may lack.
+    fn state_digest(&self) -> Option<u64> {
+        let settled = self.applied(self.source) == self.number;
+        settled.then(|| self.state.digest()).flatten()
+    }
+
     fn beat(&mut self, now: Duration) {
         let standing = match (&self.phase, self.history) {
             (Phase::Failed, _) => return,
@@ -244,6 +274,7 @@ impl<S: StateMachine> Core<S> {
                 history,
                 updates: self.updates,
                 digest: self.digest(),
+                state: self.state_digest(),
                 publishes: *published,
             },
             _ => Standing::Binding {
@@ -293,10 +324,17 @@ impl<S: StateMachine> Core<S> {
                 history,
                 updates,
                 digest,
+                state,
                 ..
             } if history == mine => {
                 let own = (self.updates, self.digest());
-                if self.peers.is_behind(beat.from, own, (updates, digest), now) {
+                let differs = own == (updates, digest) && beat.from < self.address && {
+                    let states = state.zip(self.state_digest());
+                    states.is_some_and(|(theirs, own)| theirs != own)
+                };
+                if differs {
+                    self.rebind(Cause::Differs, now);
+                } else if self.peers.is_behind(beat.from, own, (updates, digest), now) {
                     self.rebind(Cause::Behind, now);
                 }
             }
@@ -336,22 +374,29 @@ impl<S: StateMachine> Core<S> {
         let Some(bytes) = bind.take_whole() else {
             return;
         };
-        if self.import(&bytes) {
-            self.enter(false);
-        } else if let Phase::Binding(bind) = &mut self.phase {
-            let step = bind.again(now);
-            self.follow(step);
-        }
+        let imported = self.import(&bytes);
+        let Phase::Binding(bind) = &mut self.phase else {
+            return;
+        };
+        let step = match imported {
+            Import::Done => return self.enter(false),
+            Import::Gap => bind.again(now),
+            Import::Foreign => bind.refuse(now),
+        };
+        self.follow(step);
     }
 
-    /// Restores a snapshot and applies what was held beyond its cut; false if something is missing between.
-    fn import(&mut self, bytes: &[u8]) -> bool {
+    /// Restores a snapshot and applies what was held beyond its cut.
+    fn import(&mut self, bytes: &[u8]) -> Import {
         let Ok((head, state)) = postcard::take_from_bytes::<Head>(bytes) else {
-            return false;
+            return Import::Gap;
         };
         // Checked before the state is touched, so that what was kept stays whole.
-        if !self.held.joins(&head) || self.state.restore(state).is_err() {
-            return false;
+        if !self.held.joins(&head) {
+            return Import::Gap;
+        }
+        if self.state.restore(state).is_err() {
+            return Import::Foreign;
         }
         self.history = Some(head.history);
         self.updates = head.updates;
@@ -361,7 +406,7 @@ impl<S: StateMachine> Core<S> {
                 self.apply(&update);
             }
         }
-        true
+        Import::Done
     }
 
     /// Begins a history with what this replica has. All others bind to it.

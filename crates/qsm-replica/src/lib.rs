@@ -36,6 +36,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`LiveMap`], [`LiveLog`] and `LiveText` (with the feature `text`) are replicas of states that are here already; any
+//! program binds to them by an address, such as `qsm://floor/prices?type=map`.
+//!
 //! [`Core`] is the same without threads and sockets, for other ways to carry its words.
 
 mod bind;
@@ -43,6 +46,7 @@ mod core;
 mod election;
 mod held;
 mod limits;
+mod live;
 mod machine;
 mod notice;
 mod random;
@@ -52,6 +56,12 @@ mod word;
 
 pub use crate::core::{Core, Output};
 pub use crate::limits::Limits;
+pub use crate::live::{
+    KEY_BYTES_MAX, Kind, LiveError, LiveLog, LiveMap, LogBounds, LogEvent, LogState, LogWatch,
+    MapBounds, MapChange, MapState, MapWatch, Stamp, Uri, UriError,
+};
+#[cfg(feature = "text")]
+pub use crate::live::{LiveText, TextBounds, TextState, TextWatch};
 pub use crate::machine::{RestoreError, StateMachine};
 pub use crate::notice::{BindError, Cause, Notice};
 pub use crate::replica::{Replica, ReplicaError};

@@ -16,6 +16,13 @@ pub trait StateMachine {
     /// # Errors
     /// The bytes are not of a state, for example of another version of the program. Another donor is asked then.
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError>;
+
+    /// A hash of the state, equal where the same updates were applied. Of two live replicas that have the same updates
+    /// and different hashes one binds anew ([`Cause::Differs`](crate::Cause::Differs)). Asked for twice a second and
+    /// more, so it is to be quick. `None`, the default: states are not compared.
+    fn digest(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Bytes that are no snapshot of this state machine.

@@ -33,6 +33,9 @@ pub enum Cause {
     OtherHistory,
     /// For three seconds without updates another replica has had more than this one.
     Behind,
+    /// Another replica has the same updates and another state
+    /// ([`StateMachine::digest`](crate::StateMachine::digest)).
+    Differs,
 }
 
 /// Why a replica could not bind.
@@ -46,6 +49,8 @@ pub enum BindError {
     Patience,
     /// A snapshot is longer than [`Limits::snapshot_bytes`](crate::Limits::snapshot_bytes).
     TooLong,
+    /// The last of as many attempts as are allowed brought a snapshot of another kind of state.
+    Foreign,
 }
 
 impl fmt::Display for Notice {
@@ -66,6 +71,7 @@ impl fmt::Display for Cause {
             Self::Hole => "updates are missing",
             Self::OtherHistory => "there is another history, which stays",
             Self::Behind => "another replica has had more for three seconds",
+            Self::Differs => "another replica has the same updates and another state",
         })
     }
 }
@@ -81,6 +87,10 @@ impl fmt::Display for BindError {
                 "not bound in time: a member of the group neither answers nor is gone; see `qsm explain`"
             }
             Self::TooLong => "the snapshot is longer than `Limits::snapshot_bytes`; raise it",
+            Self::Foreign => {
+                "the group has a state of another kind; give the kind that the others have, or another group, and run \
+                 the same version everywhere"
+            }
         })
     }
 }

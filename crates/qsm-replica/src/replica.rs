@@ -159,16 +159,29 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
     /// # Errors
     /// The replica is not live, or the node does not take the message.
     pub fn update(&self, content: &[u8]) -> Result<(), ReplicaError> {
+        self.update_by(|_| Ok(content.to_vec()))
+    }
+
+    /// As [`Replica::update`], of an update that the state writes, and may apply at once if its coming again changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`Replica::update`], and what `update` fails with; then nothing is published.
+    pub fn update_by<E: From<ReplicaError>>(
+        &self,
+        update: impl FnOnce(&mut S) -> Result<Vec<u8>, E>,
+    ) -> Result<(), E> {
         let publisher = self.updates.lock().unwrap_or_else(PoisonError::into_inner);
         let mut inner = self.shared.lock();
-        let Some(message) = inner.core.publish(content) else {
-            return Err(inner.end.clone().unwrap_or(ReplicaError::NotLive));
+        let Some(message) = inner.core.publish_by(update) else {
+            return Err(inner.end.clone().unwrap_or(ReplicaError::NotLive).into());
         };
         // Not held while it waits: the thread that empties the queues needs it.
         drop(inner);
-        publisher.send_owned(message).map_err(|error| {
+        let sent = publisher.send_owned(message?);
+        sent.map_err(|error| {
             self.shared.lock().core.lost(self.shared.now());
-            ReplicaError::Send(error)
+            ReplicaError::Send(error).into()
         })
     }
 
@@ -226,6 +239,31 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
             Some(end) => Err(end.clone()),
             None if waited.timed_out() => Err(ReplicaError::NotLive),
             None => Ok(()),
+        }
+    }
+
+    /// Waits until the state, live or not, has what `ready` looks for; `None` after this time.
+    ///
+    /// # Errors
+    /// The replica has ended, and `ready` finds nothing.
+    pub fn wait_for<R>(
+        &self,
+        timeout: Duration,
+        mut ready: impl FnMut(&S) -> Option<R>,
+    ) -> Result<Option<R>, ReplicaError> {
+        let mut found = None;
+        let waiting = |inner: &mut Inner<S>| {
+            found = ready(inner.core.state());
+            found.is_none() && inner.end.is_none()
+        };
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(self.shared.lock(), timeout, waiting);
+        let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match &inner.end {
+            Some(end) if found.is_none() => Err(end.clone()),
+            _ => Ok(found),
         }
     }
 

@@ -64,6 +64,8 @@ pub(crate) enum Standing {
         updates: u64,
         /// Of its cut.
         digest: u64,
+        /// Of its state, if that can be compared now.
+        state: Option<u64>,
         /// It has published: others are asked first.
         publishes: bool,
     },

@@ -6,6 +6,9 @@ use qsm_replica::{BindError, Cause, Core, Limits, Notice, Output, RestoreError, 
 
 const TICK: Duration = Duration::from_millis(20);
 
+/// Front of a state that no other replica takes.
+const FOREIGN: &[u8] = b"foreign";
+
 /// The updates, as they came.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Bytes(Vec<u8>);
@@ -18,6 +21,9 @@ impl StateMachine for Bytes {
         out.extend_from_slice(&self.0);
     }
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError> {
+        if snapshot.starts_with(FOREIGN) {
+            return Err(RestoreError);
+        }
         snapshot.clone_into(&mut self.0);
         Ok(())
     }
@@ -176,6 +182,16 @@ fn donors_that_never_answer_end_in_an_error() {
     bed.join(Limits::default().snapshot_bytes(128 << 10));
     bed.until(4, &mut |_| true);
     assert_eq!(failure(&bed.notices[4]), Some(BindError::TooLong));
+}
+
+#[test]
+fn a_state_of_another_kind_is_said_to_be_one() {
+    let mut bed = Bed::new(1, Limits::default());
+    bed.until(0, &mut |_| true);
+    bed.publish(0, FOREIGN);
+    bed.join(Limits::default().attempts(3));
+    bed.until(1, &mut |_| true);
+    assert_eq!(failure(&bed.notices[1]), Some(BindError::Foreign));
 }
 
 #[test]

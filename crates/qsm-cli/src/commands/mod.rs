@@ -18,6 +18,7 @@ pub(crate) mod keygen;
 pub(crate) mod lab;
 pub(crate) mod list;
 mod look;
+pub(crate) mod open;
 pub(crate) mod plan;
 pub(crate) mod publish;
 pub(crate) mod relay;

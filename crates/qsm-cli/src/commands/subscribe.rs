@@ -2,8 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -30,7 +29,7 @@ use crate::group_name::check_pattern;
 use crate::hold::HoldNotice;
 use crate::idle::Idle;
 use crate::node;
-use crate::record::{Format, Record};
+use crate::record::{Format, Record, read_schema};
 use crate::senders::Senders;
 use crate::spool::Spool;
 use crate::stats;
@@ -525,21 +524,6 @@ impl Source {
         }
         self.told_left_out = left_out;
     }
-}
-
-/// Reads the file of `--decode`.
-fn read_schema(path: &Path) -> Result<Schema, Failure> {
-    let shown = path.display();
-    let text = fs::read_to_string(path).map_err(|error| {
-        Failure::usage(
-            format!("cannot read the schema {shown}: {error}"),
-            "give a file of types, as docs/guides/objects.md has them",
-        )
-    })?;
-    Schema::parse(&text).map_err(|error| {
-        let fault = format!("{shown}: {error}");
-        Failure::usage(fault, "mend that line; docs/guides/objects.md has the form")
-    })
 }
 
 /// Where messages go.

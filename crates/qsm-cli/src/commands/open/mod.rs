@@ -1,0 +1,264 @@
+//! `qsm open`: a live object, or the messages of a group, as they change.
+//!
+//! ```text
+//!   address ──► replica ── changes ──► Change ──► lines, JSON or the screen
+//! ```
+
+mod address;
+mod change;
+mod screen;
+
+use std::io::{IsTerminal, stdout};
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::Args;
+use qsm::{Embedded, Node, Received};
+use qsm_console::examples;
+use qsm_console::failure::{Code, Failure};
+use qsm_console::log::{LogOptions, Note};
+use qsm_console::notice::Notices;
+use qsm_console::options::NodeOptions;
+use qsm_console::output;
+use qsm_console::stop::Stop;
+use qsm_object::Schema;
+use qsm_replica::{
+    Kind, Limits, LiveError, LogBounds, LogState, MapBounds, MapState, Notice, Replica,
+    ReplicaError, StateMachine, TextBounds, TextState,
+};
+
+use self::change::Change;
+use self::screen::Screen;
+use crate::node;
+use crate::record::{Format, Record, read_schema};
+
+/// How often signals, keys and events are looked at while nothing changes.
+const LOOK: Duration = Duration::from_millis(100);
+/// More than a replica takes until it is live or says why not.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// How long saying goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Arguments of `qsm open`.
+#[derive(Debug, Clone, Args)]
+#[command(before_help = examples!(
+    "qsm open 'qsm://floor/prices?type=map'         on a terminal: the map, as it changes"
+    "qsm open 'qsm://floor/prices?type=map' --json  a line for each change"
+    "qsm open minutes.qsm                           the address in this file"
+    "qsm open qsm://default/news                    no object: the messages of the group"
+))]
+pub(crate) struct OpenArgs {
+    /// Address: qsm://CLUSTER/GROUP?type=map, log or text for a live object; without a type the
+    /// messages of the group. Cluster, interface, discovery and data-port of the address go before
+    /// options. Or a file with the ending .qsm, whose first line is an address
+    #[arg(value_name = "URI")]
+    address: String,
+    /// Write JSON lines: time, object, event, key, and text or base64
+    #[arg(long)]
+    json: bool,
+    /// Read values as objects of the types in this schema, and write JSON lines with type, version and
+    /// value
+    #[arg(long, value_name = "FILE")]
+    decode: Option<PathBuf>,
+    /// End after so many changes or messages
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// The node.
+    #[command(flatten)]
+    node: NodeOptions,
+}
+
+impl OpenArgs {
+    /// How its notices are to be written.
+    pub(crate) fn notices(&self) -> LogOptions {
+        self.node.network.notices
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The address is none, no node starts, or the object does not come.
+pub(crate) fn run(args: &OpenArgs) -> Result<(), Failure> {
+    let uri = address::read(&args.address)?;
+    let mut options = args.node.clone();
+    address::reach(&uri, &mut options);
+    let schema = args.decode.as_deref().map(read_schema).transpose()?;
+    let stop = Stop::on_signals()?;
+    let node = node::start_own(&options, Embedded::IfNoneFound, |builder| builder)?;
+    let mut view = View {
+        json: args.json || schema.is_some(),
+        schema,
+        screen: None,
+        left: args.count,
+        notices: Notices::new(&node, &options),
+        stop,
+    };
+    let group = uri.group.as_str();
+    let seen = match uri.kind {
+        Kind::Map => {
+            let replica = join(&node, group, MapState::new(MapBounds::default()))?;
+            let mut watch = replica.watch();
+            view.follow("map", &replica, |timeout| {
+                Ok(watch.recv_timeout(timeout)?.and_then(Change::of_map))
+            })
+        }
+        Kind::Log => {
+            let replica = join(&node, group, LogState::new(LogBounds::default()))?;
+            let mut watch = replica.watch();
+            view.follow("log", &replica, |timeout| {
+                Ok(watch.recv_timeout(timeout)?.and_then(Change::of_log))
+            })
+        }
+        Kind::Text => {
+            let replica = join(&node, group, TextState::new(TextBounds::default()))?;
+            let mut watch = replica.watch();
+            view.follow("text", &replica, |timeout| {
+                Ok(watch.recv_timeout(timeout)?.map(Change::Text))
+            })
+        }
+        _ => view.receive(&node, group),
+    };
+    drop(node::shut_down(&node, GOODBYE));
+    seen
+}
+
+/// Joins, and waits until the state is there.
+fn join<S: StateMachine + Send + 'static>(
+    node: &Node,
+    group: &str,
+    state: S,
+) -> Result<Replica<S>, Failure> {
+    let replica = Replica::join(node, group, state, Limits::default());
+    let replica = replica.map_err(|error| failed(&error))?;
+    replica
+        .wait_live(PATIENCE)
+        .map_err(|error| failed(&error))?;
+    Ok(replica)
+}
+
+/// A failure from a text of the form `cause; remedy`.
+fn failed(error: &ReplicaError) -> Failure {
+    let text = error.to_string();
+    let parts = text.split_once("; ");
+    let (cause, remedy) = parts.unwrap_or((&text, "see `qsm nodes`, and open it again"));
+    match error {
+        ReplicaError::NotLive => Failure::timeout(cause, remedy),
+        _ => Failure::failed(cause, remedy),
+    }
+}
+
+/// Where changes are shown.
+struct View {
+    json: bool,
+    schema: Option<Schema>,
+    screen: Option<Screen>,
+    /// Changes until the end.
+    left: Option<u64>,
+    notices: Notices,
+    stop: Stop,
+}
+
+impl View {
+    /// Shows an object until the user has seen enough.
+    fn follow<S: StateMachine + Send + 'static>(
+        &mut self,
+        object: &'static str,
+        replica: &Replica<S>,
+        mut next: impl FnMut(Duration) -> Result<Option<Change>, LiveError>,
+    ) -> Result<(), Failure> {
+        // A log goes by; the others are seen as they are.
+        if !self.json && stdout().is_terminal() && object != "log" {
+            self.screen = Some(Screen::start()?);
+        }
+        while !self.is_over()? {
+            self.notices.drain();
+            self.tell(&replica.notices());
+            let until = Instant::now() + LOOK;
+            let mut timeout = LOOK;
+            while let Some(change) = next(timeout).map_err(|error| broken(&error))? {
+                self.show(object, change)?;
+                timeout = Duration::ZERO;
+                if self.left == Some(0) || Instant::now() >= until {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what the replica says, if that is not seen anyway.
+    fn tell(&mut self, notices: &[Notice]) {
+        for notice in notices {
+            let line = notice.to_string();
+            match (notice, &mut self.screen) {
+                (_, Some(screen)) => screen.state = line,
+                (Notice::Live { .. }, None) => Note::info("live", &line).say(),
+                (_, None) => Note::warn("not-live", &line).say(),
+            }
+        }
+    }
+
+    fn show(&mut self, object: &'static str, change: Change) -> Result<(), Failure> {
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        match &mut self.screen {
+            Some(screen) => screen.take(change),
+            None if self.json => {
+                let line = change.json(object, self.schema.as_ref(), SystemTime::now());
+                return output::write(line);
+            }
+            None => return output::write(change.line()),
+        }
+        Ok(())
+    }
+
+    /// Shows messages of a group.
+    fn receive(&mut self, node: &Node, group: &str) -> Result<(), Failure> {
+        let subscription = node.subscribe([group])?;
+        let format = if self.json {
+            Format::Json
+        } else {
+            Format::Lines
+        };
+        let mut lost = 0;
+        while !self.is_over()? {
+            self.notices.drain();
+            let Some(received) = subscription.recv_timeout(LOOK)? else {
+                continue;
+            };
+            let Received::Message(message) = received else {
+                self.notices.missing(&received);
+                lost = self.notices.lost + self.notices.dropped;
+                continue;
+            };
+            let mut line = Vec::new();
+            Record::of(&message, None, self.schema.as_ref()).append(format, &mut line);
+            output::write(line)?;
+            self.left = self.left.map(|left| left.saturating_sub(1));
+        }
+        match lost {
+            0 => Ok(()),
+            _ => Err(Failure::new(
+                Code::Incomplete,
+                format!("{lost} messages are missing"),
+                "see what was said of them; `qsm sub` has options for queues and waiting",
+            )),
+        }
+    }
+
+    /// Draws, and tells whether the user has seen enough.
+    fn is_over(&mut self) -> Result<bool, Failure> {
+        let ended = match &mut self.screen {
+            Some(screen) => screen.turn()?,
+            None => false,
+        };
+        Ok(ended || self.left == Some(0) || self.stop.is_asked())
+    }
+}
+
+fn broken(error: &LiveError) -> Failure {
+    match error {
+        LiveError::Replica(error) => failed(error),
+        other => Failure::failed(other.to_string(), "open it again"),
+    }
+}
