@@ -21,10 +21,18 @@ struct HeartbeatWord {
     own: bool,
     /// A member speaks that is not the sender.
     witness: bool,
-    /// The stream is over.
-    over: bool,
+    end: StreamEnd,
+}
+
+/// Whose word the end of a stream is.
+#[derive(Debug, Clone, Copy)]
+enum StreamEnd {
+    /// It goes on.
+    None,
+    BySender,
     /// The membership service has declared the sender dead.
-    dead: bool,
+    ByService,
+    ByMember,
 }
 
 impl RegionCx<'_> {
@@ -128,8 +136,12 @@ impl RegionCx<'_> {
         let word = HeartbeatWord {
             own,
             witness,
-            over,
-            dead,
+            end: match over {
+                false => StreamEnd::None,
+                true if own => StreamEnd::BySender,
+                true if dead => StreamEnd::ByService,
+                true => StreamEnd::ByMember,
+            },
         };
         if own && beat.highest == 0 {
             // It may yet send in the newest view that it knows.
@@ -168,12 +180,11 @@ impl RegionCx<'_> {
         }
         stream.announce(now, beat.highest);
         let (known, contiguous) = (beat.highest, stream.contiguous());
-        if word.over && word.own {
-            stream.ended(beat.highest);
-        } else if word.over && word.dead {
-            stream.sender_died(now);
-        } else if word.over {
-            stream.presume_dead(now, self.node.config.recovery.give_up);
+        match word.end {
+            StreamEnd::None => {}
+            StreamEnd::BySender => stream.ended(beat.highest),
+            StreamEnd::ByService => stream.sender_died(now),
+            StreamEnd::ByMember => stream.presume_dead(now, self.node.config.recovery.give_up),
         }
         if word.own || word.witness {
             self.region.place(now, sender, known);
