@@ -167,13 +167,20 @@ impl View {
         replica: &Replica<S>,
         mut next: impl FnMut(Duration) -> Result<Option<Change>, LiveError>,
     ) -> Result<(), Failure> {
+        self.notices.drain();
         // A log goes by; the others are seen as they are.
         if !self.json && stdout().is_terminal() && object != "log" {
             self.screen = Some(Screen::start()?);
         }
-        while !self.is_over()? {
-            self.notices.drain();
+        loop {
             self.tell(&replica.notices());
+            if self.is_over()? {
+                break;
+            }
+            // They would be written over the screen: they wait until it is gone.
+            if self.screen.is_none() {
+                self.notices.drain();
+            }
             let until = Instant::now() + LOOK;
             let mut timeout = LOOK;
             while let Some(change) = next(timeout).map_err(|error| broken(&error))? {
@@ -184,6 +191,8 @@ impl View {
                 }
             }
         }
+        self.screen = None;
+        self.notices.drain();
         Ok(())
     }
 
