@@ -237,7 +237,10 @@ impl NetworkOptions {
 
     /// File of the list of revocations beside the root's public key, if there is one.
     pub fn revocations(&self) -> Option<PathBuf> {
-        let root = self.root_of(self.identity.as_ref()?);
+        let root = match &self.identity {
+            Some(key) => self.root_of(key),
+            None => self.root.clone()?,
+        };
         let list = root.with_file_name("revoked.list");
         list.exists().then_some(list)
     }

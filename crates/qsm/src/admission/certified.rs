@@ -48,3 +48,6 @@ pub(super) fn refused(error: &CertificateError) -> Refused {
 pub(super) fn told(error: &CertificateError) -> String {
     format!("{error}; {}", error.remedy())
 }
+
+#[cfg(test)]
+mod tests;
