@@ -122,7 +122,8 @@ pub struct Gap {
     /// what has come to them since.
     pub absent: u32,
     /// A cacher has said that it does not have it, though what all live members have is kept for
-    /// those that lack it: others are not reached by way of it, but asked themselves.
+    /// those that lack it, or who was asked instead of a cacher has: others are not reached by way of
+    /// it, but asked themselves.
     pub let_go: bool,
     /// Others that wait for it here.
     pub waiters: Waiters,

@@ -60,7 +60,7 @@ impl Lie {
     ];
 
     /// Kinds of which the effect on others is bounded.
-    pub const BOUNDED: [Self; 7] = [
+    pub const BOUNDED: [Self; 8] = [
         Self::Requests,
         Self::Absences,
         Self::Leadership,
@@ -68,6 +68,7 @@ impl Lie {
         Self::Limits,
         Self::Silence,
         Self::Ahead,
+        Self::Deaths,
     ];
 
     /// Its name in scenarios.
