@@ -23,7 +23,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host
+.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host protection
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -306,6 +306,14 @@ BENCH ?=
 
 bench: deps ## Quicksilver beside other systems: hours, or ten minutes with BENCH=--quick; writes docs/benchmarks.md
 	$(CARGO) run $(LOCKED) --release -p qsm-bench -- compare $(BENCH)
+
+# Runs of each kind of protection.
+PROTECTION_RUNS ?= 9
+
+protection: deps ## what keys, tokens and proof of origin cost over loopback and, as root, between hosts of a lab; on a quiet machine
+	$(CARGO) build $(LOCKED) --release -p qsm-cli
+	$(TARGET_DIR)/release/qsm bench throughput --protect none,key,tokens,audit,verified --receivers 2 --runs $(PROTECTION_RUNS)
+	if [ "$$(id -u)" = 0 ]; then $(TARGET_DIR)/release/qsm bench throughput --lab --protect none,key,tokens,audit,verified --receivers 2 --runs $(PROTECTION_RUNS); fi
 
 figures: ## run the experiments of the papers and write docs/figures; an hour on two cores
 	$(CARGO) build $(LOCKED) --release -p qsm-cli

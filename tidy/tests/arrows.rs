@@ -88,6 +88,8 @@ const ARROWS: [(&str, &[&str]); 40] = [
             "qsm-console",
             "qsm-processes",
             "qsm-seal",
+            "qsm-origin",
+            "qsm-identity",
             "qsm-wire",
             "qsm-lab",
         ],

@@ -14,7 +14,10 @@ use attack::forgeries::{Attack, Known};
 use attack::{Insider, Listener, data_number};
 use plant::Plant;
 use qsm::{NodeRow, Observer, Origin};
-use qsm_wire::{ChannelId, Kind, cluster_number, sealed_by};
+use qsm_wire::{
+    ChannelId, Chunk, Coverage, DataHeader, GroupId, Header, Kind, Part, cluster_number, seal,
+    sealed_by,
+};
 use support::{Lines, Running, assert_code, stderr};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,7 +35,10 @@ struct Target {
 
 impl Target {
     fn new() -> Self {
-        let plant = Plant::new();
+        Self::of(Plant::new())
+    }
+
+    fn of(plant: Plant) -> Self {
         let receivers = ["receiver-1", "receiver-2"].map(|name| {
             let key = plant.member(name, &["--subscribe", "**"]);
             let mut sub = plant.start(&["sub", "news", "--name", name, "-v"], &key);
@@ -233,4 +239,99 @@ fn a_member_that_forges_each_kind_in_others_names_has_no_effect() {
     }
     assert!(OF_MEMBERS.iter().all(|kind| forged.contains(kind)));
     target.finish(&["refused_forged"]);
+}
+
+/// A message in the sender's name as the packet of this number, by who has the keys of a member.
+fn in_name(known: &Known, sequence: u64, message: u64) -> Vec<u8> {
+    let header = Header {
+        cluster: known.cluster,
+        origin: known.sender,
+        ..Header::default()
+    };
+    let head = DataHeader {
+        channel: known.channel,
+        view: known.view,
+        sequence,
+        view_age: 0,
+    };
+    let mut packet = Vec::new();
+    head.encode(&header, &mut packet);
+    let chunk = Chunk {
+        group: GroupId(0),
+        message: u32::try_from(message).unwrap(),
+        part: Part::Whole,
+        content: b"forged",
+    };
+    chunk.encode(&mut packet);
+    seal(&mut packet, Coverage::Whole);
+    packet
+}
+
+/// A member sends the next packets of another one, with its next messages.
+fn forge_data(target: &mut Target) {
+    target.send("nothing");
+    let groups = target.addresses();
+    let key = target.plant.member("insider", &["--subscribe", "**"]);
+    let mut insider = Insider::join(&target.plant, &key, &groups);
+    let deadline = Instant::now() + PATIENCE;
+    while insider.members.len() < 3 {
+        insider.listen();
+        assert!(Instant::now() < deadline, "{:?}", insider.members);
+    }
+    let known = target.known(&mut insider.listener);
+    let nodes = target.members();
+    let places = nodes.iter().map(|row| row.address);
+    let places: Vec<_> = places.chain(groups).collect();
+    insider.listen();
+    for ahead in 1..=4 {
+        let packet = in_name(&known, known.last + ahead, target.sent + ahead);
+        let sealed = insider.forge(&packet).swap_remove(0);
+        places
+            .iter()
+            .for_each(|to| insider.listener.send(*to, &sealed));
+    }
+}
+
+const NAMED: [&str; 2] = ["packets_forged", "FORGED: "];
+
+// Rules R-SEC-31, R-SEC-32, R-SEC-34.
+#[test]
+fn data_in_another_name_is_never_delivered_where_it_is_verified() {
+    let mut target = Target::of(Plant::with_hints("origin verified: *\n"));
+    forge_data(&mut target);
+    target.send("forged data");
+    target.send("its discovery");
+    target.finish(&NAMED);
+}
+
+// Rules R-SEC-31, R-SEC-34.
+#[test]
+fn data_in_another_name_is_delivered_and_named_where_it_is_audited() {
+    let mut target = Target::of(Plant::with_hints("origin audit: news\n"));
+    forge_data(&mut target);
+    for (_, lines) in &target.receivers {
+        let line = lines.wait("a forged message", |_| true);
+        assert_eq!(line, "forged");
+    }
+    // The forged packets have taken the places of some of these.
+    let (_, lines) = &target.receivers[0];
+    let deadline = Instant::now() + PATIENCE;
+    let mut came = None;
+    while came.is_none() && Instant::now() < deadline {
+        let input = target.sender.0.stdin.as_mut().unwrap();
+        writeln!(input, "after it").unwrap();
+        let line = lines.within(Duration::from_millis(20));
+        came = line.filter(|line| line == "after it");
+    }
+    assert!(came.is_some(), "nothing comes any more");
+    drop(target.sender.0.stdin.take());
+    target.sender.output();
+    for (sub, _) in target.receivers {
+        sub.terminate();
+        let said = stderr(&sub.output());
+        for word in NAMED {
+            assert!(said.contains(word), "no {word}: {said}");
+        }
+        assert!(said.contains("in the name of sender ("), "{said}");
+    }
 }

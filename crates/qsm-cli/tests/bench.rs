@@ -77,21 +77,30 @@ fn kinds_of_protection_are_measured_beside_each_other() {
         "--messages=3000",
         "--receivers=2",
         "--runs=1",
-        "--protect=none,key,tokens",
+        "--protect=none,key,tokens,verified",
         "--json",
     ]));
     assert_eq!(result["benchmark"], "protection");
     let kinds = result["protections"].as_array().unwrap();
     let names = kinds.iter().map(|kind| kind["protection"].as_str());
-    assert!(names.eq(["none", "key", "tokens"].map(Some)), "{result}");
-    for figure in ["packet_bytes", "seal_nanoseconds", "open_nanoseconds"] {
+    assert!(
+        names.eq(["none", "key", "tokens", "verified"].map(Some)),
+        "{result}"
+    );
+    for figure in [
+        "packet_bytes",
+        "seal_nanoseconds",
+        "open_nanoseconds",
+        "sign_nanoseconds",
+        "prove_nanoseconds",
+    ] {
         assert_positive(&result[figure]);
     }
-    assert_eq!(kinds[0]["share_ciphers_allow"], Value::Null);
+    assert_eq!(kinds[0]["share_allowed"], Value::Null);
     for kind in &kinds[1..] {
         assert_positive(&kind["messages_per_second"]["median"]);
         assert_positive(&kind["share_of_first"]["median"]);
-        let allowed = kind["share_ciphers_allow"].as_f64().unwrap();
+        let allowed = kind["share_allowed"].as_f64().unwrap();
         assert!(allowed > 0.0 && allowed < 1.0, "{result}");
     }
     let several = bench(&["latency", "--protect", "key,tokens"]);

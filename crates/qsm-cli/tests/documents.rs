@@ -29,6 +29,8 @@ const SUBSCRIBED: &str = "subscribed to";
 const BENCH: &str = "tests/bench.rs runs this benchmark with shorter phases and options of its own";
 const KEYED: &str = "tests/keys.rs runs it, with a file and a cluster of its own";
 const TOKENS: &str = "tests/identity.rs or tests/admission.rs runs it, with a folder of its own";
+const PROVEN: &str =
+    "tests/attacks.rs runs it, with a folder of its own and beside a member that forges";
 const PIN: &str = "it takes CPUs 0 to 3; tests/engine.rs runs it with those that are there";
 const HOSTS: &str = "tests/hosts.rs runs it, on hosts of a lab";
 const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
@@ -116,6 +118,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "operate/keys.md",
         "QSM_KEY=cluster.key qsm sub news",
         NotHere(KEYED),
+    ),
+    (
+        "operate/origin.md",
+        "qsm gms --identity plant/service.key --hints hints.txt",
+        NotHere(PROVEN),
     ),
     ("operate/identity.md", "qsm init plant", NotHere(TOKENS)),
     (
@@ -443,7 +450,7 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     ),
     (
         "operate/bench.md",
-        "qsm bench throughput --protect none,key,tokens --receivers 2",
+        "qsm bench throughput --protect none,key,tokens,verified --receivers 2",
         NotHere(BENCH),
     ),
     (

@@ -64,6 +64,10 @@ fn hints_that_cannot_be_carried_out_are_said_at_the_start() {
         ),
         ("\napart: a b\ntogether: b a\n", "lines 3 and 2: "),
         ("near: a b\n", "line 1: `near: a b` is no hint"),
+        (
+            "origin verified: *\n",
+            "an identity and a token (`qsm init` makes some)",
+        ),
     ] {
         let file = cluster.file("bad.txt", text.as_bytes());
         let output = start(&file);

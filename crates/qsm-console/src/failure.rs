@@ -114,6 +114,7 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         let code = match error {
             StartError::Cores { .. }
+            | StartError::OriginWithoutTokens
             | StartError::Cpus { .. }
             | StartError::Families { .. }
             | StartError::Name { .. } => Code::Usage,

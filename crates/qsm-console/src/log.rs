@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 48] = [
+pub const EVENTS: [&str; 49] = [
     "address-lost",
     "admitted",
     "alone",
@@ -44,6 +44,7 @@ pub const EVENTS: [&str; 48] = [
     "excluded",
     "expelled",
     "failed",
+    "forged",
     "goodbye",
     "holds",
     "left-out",

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use qsm::{
-    Event, Events, LostCause, Node, NodeId, Received, UnconfirmedCause, Unserved, UnservedCause,
+    Event, Events, Forged, LostCause, Node, NodeId, Received, UnconfirmedCause, Unserved,
+    UnservedCause,
 };
 
 use crate::absence::Absences;
@@ -226,9 +227,10 @@ impl Notices {
             if let Some((trouble, line)) = describe(&event, &self.names)
                 && (trouble || self.verbose)
             {
-                match trouble {
-                    true => Note::warn(name_of(&event), &line).say(),
-                    false => Note::info(name_of(&event), &line).say(),
+                match (trouble, &event) {
+                    (true, Event::Forged(forged)) => say_forged(forged, &line, &self.names),
+                    (true, _) => Note::warn(name_of(&event), &line).say(),
+                    (false, _) => Note::info(name_of(&event), &line).say(),
                 }
             }
         }
@@ -350,6 +352,17 @@ fn say_lost(missing: &Received, line: &str, names: &Names) {
     }
 }
 
+/// Says what came in another's name, with that and where it came from.
+fn say_forged(forged: &Forged, line: &str, names: &Names) {
+    let sender = names.with_identity(forged.sender);
+    let source = forged.source.map(|source| source.to_string());
+    let note = Note::warn("forged", line).sender(&sender);
+    match &source {
+        Some(source) => note.address(source).say(),
+        None => note.say(),
+    }
+}
+
 /// The stable name of an event.
 fn name_of(event: &Event) -> &'static str {
     match event {
@@ -358,6 +371,7 @@ fn name_of(event: &Event) -> &'static str {
         Event::Away { .. } => "away",
         Event::Back { .. } => "back",
         Event::Damaged(_) => "damaged",
+        Event::Forged(_) => "forged",
         Event::Stranger(_) => "stranger",
         Event::Deaf(_) | Event::Hears(_) => "reach",
         Event::Dropped { .. } => "events-dropped",
@@ -418,6 +432,7 @@ fn describe(event: &Event, names: &Names) -> Option<(bool, String)> {
         }
         Event::Expelled => trouble(event.to_string().replacen("expelled", "EXPELLED", 1)),
         Event::Damaged(_) => trouble(format!("DAMAGED: {event}")),
+        Event::Forged(forged) => trouble(format!("FORGED: {}", forged_by(forged, names))),
         Event::OverBudget(_) => trouble(format!("OVER BUDGET: {event}")),
         Event::Stranger(_) => trouble(format!("STRANGER: {event}")),
         Event::RecordingStopped { .. } => {
@@ -434,6 +449,11 @@ fn describe(event: &Event, names: &Names) -> Option<(bool, String)> {
         Event::Unserved(unserved) => news(unserved_by(unserved, names)),
         _ => None,
     }
+}
+
+/// Packets in another's name, with the names of those who are known.
+fn forged_by(forged: &Forged, names: &Names) -> String {
+    forged.line(|origin| names.with_identity(origin))
 }
 
 /// Receivers that may lack something.

@@ -365,6 +365,12 @@ const LIFETIME: &[Field] = &[
         .drawn("lifetime ms"),
 ];
 const A_LIFETIME: Field = Field::new("group_lifetime", Shape::Record(LIFETIME), "a group");
+const DEMANDS: &[(u64, &str)] = &[(1, "audit"), (2, "verified")];
+const SIGNER: &[Field] = &[
+    ORIGIN,
+    text("signer.key", "key by which the node signs").drawn("key"),
+];
+const A_SIGNER: Field = Field::new("signer", Shape::Record(SIGNER), "a publisher");
 const A_FILTER: Field = Field::new("filter", Shape::Record(FILTER), "a member");
 
 /// Updates in a Batch.
@@ -427,6 +433,22 @@ pub const UPDATES: &[Variant] = &[
         ],
     ),
     variant(13, "NothingOwed", &[ORIGIN]),
+    variant(
+        14,
+        "Proof",
+        &[
+            REGION,
+            named("proof", DEMANDS, "proof that is demanded of senders").drawn("demand"),
+        ],
+    ),
+    variant(
+        15,
+        "Signers",
+        &[
+            REGION,
+            list("signers", &A_SIGNER, "publishers with their keys"),
+        ],
+    ),
 ];
 const UPDATE: Field = Field::new("update", Shape::Choice(UPDATES), "a change");
 

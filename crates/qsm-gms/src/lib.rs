@@ -61,5 +61,6 @@ pub use config::{
 };
 pub use event::ServiceEvent;
 pub use qsm_plan::{Costs, GroupPace, HintError, HintList, LaggardFate, ServiceHints};
+pub use qsm_wire::membership::OriginDemand;
 pub use service::{Rights, Rows, Service};
 pub use stats::ServiceStats;

@@ -157,6 +157,8 @@ pub(crate) struct Registry {
     groups: GroupTable,
     regions: RegionTable,
     nodes: BTreeMap<NodeId, Node>,
+    /// By which keys nodes sign, where they have proven them.
+    keys: BTreeMap<NodeId, String>,
     classes: Classes,
     clusters: Clusters,
     /// The common sets of the plan, the most worthwhile first.
@@ -252,6 +254,7 @@ impl Registry {
             hints,
             regions: RegionTable::new(plan),
             nodes: BTreeMap::new(),
+            keys: BTreeMap::new(),
             classes: Classes::default(),
             clusters: Clusters::default(),
             commons: Vec::new(),

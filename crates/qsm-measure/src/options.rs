@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use qsm::{Builder, Embedded, Exporter, Family, Node};
+use qsm::{Builder, Embedded, Exporter, Family, Node, OriginDemand};
 use qsm_console::failure::Failure;
 use qsm_console::log::Note;
 use qsm_console::options::{NodeOptions, cores, local_address, loss_ppm, seconds, size};
@@ -175,7 +175,7 @@ pub(crate) struct LocalOptions {
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Protect packets by keys that are made for the run, or by none. Several, with commas between: throughput is
-    /// measured with each in turn, and shown beside the first and beside what the ciphers allow
+    /// measured with each in turn, and shown beside the first and beside what ciphers and signatures allow
     #[arg(
         long,
         value_name = "KIND",
@@ -214,6 +214,10 @@ pub(crate) enum ProtectionName {
     Key,
     /// By tokens: each process proves a key of its own
     Tokens,
+    /// By tokens, and proof of origin: what others have forged is told
+    Audit,
+    /// The same, and messages wait for their proof
+    Verified,
 }
 
 impl ProtectionName {
@@ -222,6 +226,8 @@ impl ProtectionName {
             Self::None => Protection::None,
             Self::Key => Protection::Key,
             Self::Tokens => Protection::Tokens,
+            Self::Audit => Protection::Origin(OriginDemand::Audit),
+            Self::Verified => Protection::Origin(OriginDemand::Verified),
         }
     }
 
@@ -231,7 +237,14 @@ impl ProtectionName {
             Self::None => "none",
             Self::Key => "key",
             Self::Tokens => "tokens",
+            Self::Audit => "audit",
+            Self::Verified => "verified",
         }
+    }
+
+    /// Tells whether senders sign what they send.
+    pub(crate) fn seals(self) -> bool {
+        matches!(self, Self::Audit | Self::Verified)
     }
 }
 

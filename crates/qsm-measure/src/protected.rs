@@ -1,4 +1,5 @@
-//! `qsm bench throughput` with several kinds of protection: each beside the first, and beside what its ciphers allow.
+//! `qsm bench throughput` with several kinds of protection: each beside the first, and beside what its ciphers and
+//! signatures allow.
 
 use qsm_console::failure::Failure;
 use qsm_console::figures;
@@ -98,7 +99,7 @@ impl Comparison {
         Spread::of(own.iter().zip(first).map(|(own, first)| own / first))
     }
 
-    /// The share that would be left if CPU time were all that counts and the ciphers alone cost any; `None` without
+    /// The share that would be left if CPU time were all that counts and ciphers and signatures alone cost any; `None` without
     /// protection.
     fn allowed(&self, column: &Column) -> Option<f64> {
         let first = self.columns.first()?;
@@ -107,9 +108,8 @@ impl Comparison {
         }
         let first = &first.measured;
         let (cpu, packets) = (first.cpu()?.median, first.packets()?);
-        let added = self
-            .primitives?
-            .seconds_per_million(packets, self.receivers);
+        let added = self.primitives?;
+        let added = added.seconds_per_million(packets, self.receivers, column.name.seals());
         Some(cpu / (cpu + added))
     }
 
@@ -118,7 +118,7 @@ impl Comparison {
             ("PROTECTED BY", Align::Left),
             ("MESSAGES/S", Align::Right),
             ("OF THE FIRST", Align::Right),
-            ("CIPHERS ALLOW", Align::Right),
+            ("ALLOWED", Align::Right),
             ("CPU S PER MILLION, ALL", Align::Right),
         ]);
         let show = |spread: Option<Spread>, number: fn(f64) -> String| {
@@ -137,8 +137,8 @@ impl Comparison {
         }
         let ciphers = self.primitives.map_or_else(String::new, |it| {
             format!(
-                "a packet of {} bytes by itself: {:.0} ns to seal, {:.0} ns to open\n",
-                it.bytes, it.seal, it.open
+                "a packet of {} bytes by itself: {:.0} ns to seal, {:.0} ns to open, {:.0} ns to sign, {:.0} ns to prove\n",
+                it.bytes, it.seal, it.open, it.sign, it.prove
             )
         });
         table.render() + &ciphers
@@ -149,7 +149,7 @@ impl Comparison {
             let mut json = column.measured.results();
             json["protection"] = json!(column.name.name());
             json["share_of_first"] = json!(self.share(column));
-            json["share_ciphers_allow"] = json!(self.allowed(column));
+            json["share_allowed"] = json!(self.allowed(column));
             json["cpu_seconds_per_million"] = json!(column.measured.cpu());
             json
         });
@@ -159,6 +159,8 @@ impl Comparison {
             "packet_bytes": self.primitives.map(|it| it.bytes),
             "seal_nanoseconds": self.primitives.map(|it| it.seal),
             "open_nanoseconds": self.primitives.map(|it| it.open),
+            "sign_nanoseconds": self.primitives.map(|it| it.sign),
+            "prove_nanoseconds": self.primitives.map(|it| it.prove),
             "protections": columns.collect::<Vec<_>>(),
         })
     }

@@ -27,7 +27,7 @@ use crate::trial::{Blast, Caught, Outcome, Trial};
     "qsm bench throughput --layout extras:5,1000 --receivers 6    with odd groups besides"
     "qsm bench throughput --layout all --receivers 16 --loss 1    each layout beside identical"
     "qsm bench throughput --groups 100 --cores 4   four core threads in each process"
-    "qsm bench throughput --protect none,key,tokens    what protection costs, beside what its ciphers cost"
+    "qsm bench throughput --protect none,key,tokens,verified    what protection costs, beside its ciphers and signatures"
     "qsm bench throughput --lab --receivers 4 --json --plot rates.svg"
 ))]
 pub(crate) struct ThroughputArgs {

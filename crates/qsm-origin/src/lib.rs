@@ -13,8 +13,11 @@
 //! channel, view and number. A seal that is lost is made good by a repair, and packets that come after their seal are
 //! judged at once.
 //!
-//! Nobody sends seals yet: this is the part that makes and judges them. It knows bytes and keys: no socket, and no clock
-//! but the time that it is given. The same packets and the same key give the same seal.
+//! A stream that is to be sealed from some packet on says so by a seal without digests, which names the packets before it
+//! that no seal is for.
+//!
+//! This crate knows bytes and keys: no socket, and no clock but the time that it is given. The same packets and the same
+//! key give the same seal.
 //!
 //! ```
 //! use core::time::Duration;

@@ -3,7 +3,8 @@
 //! ```text
 //!  | head of the data packet, 44 bytes | chunk header | digest of packet n-k | … | of packet n-1 | signature, 64 bytes |
 //! ```
-//! n: the seal's own number; k: how many digests there are.
+//! n: the seal's own number; k: how many digests there are. A seal that begins has the number of the first packet that
+//! no seal is for in their place, 8 bytes.
 
 use core::fmt;
 
@@ -31,16 +32,22 @@ pub(crate) fn packets_max(packet_bytes: usize) -> usize {
 }
 
 /// Bytes that the maker of a seal signs.
-pub(crate) fn statement(header: &Header, head: &DataHeader, digests: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(LABEL.len() + DATA_HEADER_BYTES + digests.len());
+pub(crate) fn statement(header: &Header, head: &DataHeader, content: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(LABEL.len() + DATA_HEADER_BYTES + content.len());
     bytes.extend_from_slice(LABEL);
     let header = Header {
         hop: Hop::Direct,
         ..*header
     };
     head.encode(&header, &mut bytes);
-    bytes.extend_from_slice(digests);
+    bytes.extend_from_slice(content);
     bytes
+}
+
+/// Number of the first packet that no seal is for, in a seal that begins.
+fn first_unsealed(content: &[u8]) -> Option<u64> {
+    let bytes = content.try_into().ok()?;
+    Some(u64::from_le_bytes(bytes))
 }
 
 /// A packet that says it is a seal.
@@ -49,7 +56,8 @@ pub struct Seal<'a> {
     header: Header,
     head: DataHeader,
     datagram: &'a [u8],
-    digests: &'a [[u8; DIGEST_BYTES]],
+    /// What is signed: digests, or a number.
+    content: &'a [u8],
     signature: &'a [u8],
 }
 
@@ -82,18 +90,24 @@ impl<'a> Seal<'a> {
             return Err(SealError::Misshapen);
         }
         let end = chunk.content.len().saturating_sub(SIGNATURE_BYTES);
-        let (digests, signature) = chunk.content.split_at(end);
-        let (digests, rest) = digests.as_chunks();
-        let packets = digests.len();
-        let possible = u64::try_from(packets).is_ok_and(|packets| packets < head.sequence);
-        if !rest.is_empty() || packets == 0 || packets > PACKETS_MAX || !possible {
+        let (content, signature) = chunk.content.split_at(end);
+        let possible = match first_unsealed(content) {
+            Some(first) => (1..head.sequence).contains(&first),
+            None => {
+                let (digests, rest) = content.as_chunks::<DIGEST_BYTES>();
+                let packets = digests.len();
+                let room = (1..=PACKETS_MAX).contains(&packets) && rest.is_empty();
+                room && u64::try_from(packets).is_ok_and(|packets| packets < head.sequence)
+            }
+        };
+        if !possible {
             return Err(SealError::Misshapen);
         }
         Ok(Self {
             header,
             head,
             datagram,
-            digests,
+            content,
             signature,
         })
     }
@@ -112,7 +126,7 @@ impl<'a> Seal<'a> {
     /// # Errors
     /// [`SealError::NotSigned`].
     pub fn prove(self, key: &NodePublic) -> Result<ProvenSeal<'a>, SealError> {
-        let statement = statement(&self.header, &self.head, self.digests.as_flattened());
+        let statement = statement(&self.header, &self.head, self.content);
         match key.verifies(&statement, self.signature) {
             true => Ok(ProvenSeal(self)),
             false => Err(SealError::NotSigned),
@@ -134,14 +148,28 @@ impl ProvenSeal<'_> {
     /// Number of the first packet that it proves.
     #[must_use]
     pub fn first(&self) -> u64 {
-        let packets = u64::try_from(self.0.digests.len()).unwrap_or(0);
+        let packets = u64::try_from(self.listed().len()).unwrap_or(0);
         // Not below 1: see `Seal::of`.
         self.sequence() - packets
     }
 
+    /// Number of the first of the packets right before it that no seal is for, if it begins seals in a stream that has had
+    /// none, or none since then.
+    #[must_use]
+    pub fn unsealed(&self) -> Option<u64> {
+        first_unsealed(self.0.content)
+    }
+
+    fn listed(&self) -> &[[u8; DIGEST_BYTES]] {
+        match self.unsealed() {
+            Some(_) => &[],
+            None => self.0.content.as_chunks().0,
+        }
+    }
+
     /// The packets that it proves, with their digests, in order; its own is the last one.
     pub fn digests(&self) -> impl Iterator<Item = (u64, Digest)> + '_ {
-        let listed = self.0.digests.iter().copied().map(Digest::from_bytes);
+        let listed = self.listed().iter().copied().map(Digest::from_bytes);
         let own = core::iter::once(Digest::of(self.0.datagram));
         (self.first()..).zip(listed.chain(own))
     }

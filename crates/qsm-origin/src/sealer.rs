@@ -110,6 +110,29 @@ impl Sealer {
         self.digests.len() / DIGEST_BYTES
     }
 
+    /// Content of a seal with which a stream begins to be sealed: of the packets from `unsealed` on, up to the one before
+    /// the seal, nobody can prove whose they are. It has to be sent as other seals.
+    ///
+    /// # Errors
+    /// [`SealerError::OtherStream`], [`SealerError::NotNext`]: also where packets have been noted. Nothing has changed then.
+    pub fn begin(
+        &mut self,
+        key: &NodeKey,
+        header: &Header,
+        head: &DataHeader,
+        unsealed: u64,
+    ) -> Result<Vec<u8>, SealerError> {
+        if !self.digests.is_empty() {
+            let (expected, got) = (self.last.saturating_add(1), head.sequence);
+            return Err(SealerError::NotNext { expected, got });
+        }
+        self.expect(header.origin == self.stream.origin, head)?;
+        let mut content = unsealed.to_le_bytes().to_vec();
+        content.extend_from_slice(&key.sign(&statement(header, head, &content)));
+        self.last = head.sequence;
+        Ok(content)
+    }
+
     /// Content of the seal of all packets since the last one. It has to be sent as the only chunk of the packet with
     /// this header and this head, which is the next of the stream, without padding, with 0 for the message's number.
     ///

@@ -1,6 +1,6 @@
 //! The receiver's side: which packets were made by whom they name.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use qsm_identity::NodePublic;
 use qsm_wire::{Data, StreamId, cluster_of, origin_of};
@@ -23,6 +23,8 @@ pub enum Verdict {
     Forged,
     /// Another one with this number waits for its seal: one of them at least is forged. This one is not kept.
     Contradicts,
+    /// Its maker had not begun to seal, or had stopped: nobody can say whose it is.
+    Unsealed,
     /// It is not above what was forgotten.
     Past,
     /// It is too far ahead of what was forgotten, and not kept.
@@ -67,6 +69,8 @@ pub struct Verifier {
     slots: VecDeque<Slot>,
     /// Seals among them.
     seals: BTreeSet<u64>,
+    /// By the last packet of packets that no seal is for, the first one.
+    unsealed: BTreeMap<u64, u64>,
     /// The last seal of all that were proven.
     last_seal: u64,
 }
@@ -82,6 +86,7 @@ impl Verifier {
             base: 0,
             slots: VecDeque::new(),
             seals: BTreeSet::new(),
+            unsealed: BTreeMap::new(),
             last_seal: 0,
         }
     }
@@ -102,6 +107,9 @@ impl Verifier {
         let Some(at) = self.place(sequence) else {
             return Verdict::Beyond;
         };
+        if self.is_unsealed(sequence) {
+            return Verdict::Unsealed;
+        }
         // Known already: a signature is verified once.
         if let Some(Slot::Proven(digest)) = self.slots.get(at) {
             return judge(*digest == Digest::of(datagram));
@@ -129,7 +137,14 @@ impl Verifier {
     pub fn waits(&self, sequence: u64) -> bool {
         let at = self.place(sequence);
         let slot = at.and_then(|at| self.slots.get(at));
-        matches!(slot, Some(Slot::Arrived(_)))
+        matches!(slot, Some(Slot::Arrived(_))) && !self.is_unsealed(sequence)
+    }
+
+    /// Tells whether the packet with this number was sent while its maker did not seal, by a seal with which it began.
+    #[must_use]
+    pub fn is_unsealed(&self, sequence: u64) -> bool {
+        let mut behind = self.unsealed.range(sequence..);
+        behind.next().is_some_and(|(_, first)| *first <= sequence)
     }
 
     /// Number of the last packet that is known to be its sender's, by the seals that have come: the sender has sent so many
@@ -150,7 +165,9 @@ impl Verifier {
     /// Packets that wait for a seal, ascending: what is not proven when none can come any more.
     pub fn unproven(&self) -> impl Iterator<Item = u64> + '_ {
         let numbered = (self.base.saturating_add(1)..).zip(&self.slots);
-        numbered.filter_map(|(sequence, slot)| matches!(slot, Slot::Arrived(_)).then_some(sequence))
+        let arrived = numbered.filter(|(_, slot)| matches!(slot, Slot::Arrived(_)));
+        let arrived = arrived.map(|(sequence, _)| sequence);
+        arrived.filter(|sequence| !self.is_unsealed(*sequence))
     }
 
     /// Forgets what is known of packets up to this one, whatever it is.
@@ -160,7 +177,11 @@ impl Verifier {
             usize::try_from(gone).map_or(self.slots.len(), |gone| gone.min(self.slots.len()));
         self.slots.drain(..gone);
         self.base = self.base.max(sequence);
-        self.seals = self.seals.split_off(&self.base.saturating_add(1));
+        let above = self.base.saturating_add(1);
+        self.seals = self.seals.split_off(&above);
+        if !self.unsealed.is_empty() {
+            self.unsealed = self.unsealed.split_off(&above);
+        }
     }
 
     /// Place of a number above the base, if it is in the window.
@@ -199,7 +220,12 @@ impl Verifier {
     fn tell(&mut self, seal: &ProvenSeal<'_>, findings: &mut Vec<Finding>) -> Verdict {
         self.seals.insert(seal.sequence());
         self.last_seal = self.last_seal.max(seal.sequence());
-        self.tell_former(seal.first().saturating_sub(1), findings);
+        let unsealed = seal.unsealed();
+        if let Some(first) = unsealed {
+            self.unsealed.insert(seal.sequence() - 1, first);
+        }
+        let first = unsealed.unwrap_or_else(|| seal.first());
+        self.tell_former(first.saturating_sub(1), findings);
         for (sequence, digest) in seal.digests() {
             let Some(at) = self.place(sequence) else {
                 continue;

@@ -304,6 +304,58 @@ fn seals_of_another_stream_life_view_number_or_cluster_prove_nothing() {
     assert_eq!(take(&mut maker.verifier(), &right).0, Verdict::Foreign);
 }
 
+// Rule R-SEC-35.
+#[test]
+fn what_was_sent_before_a_stream_is_sealed_is_said_to_be_unsealed_and_nothing_else() {
+    let mut maker = Maker::new();
+    let plain: Vec<Vec<u8>> = (0..3)
+        .map(|_| {
+            let packet = maker.packet(GroupId(5), b"unsealed");
+            maker.next();
+            packet
+        })
+        .collect();
+    let begin = |maker: &mut Maker, unsealed| {
+        let (key, header, head) = (&maker.key, &maker.header, &maker.head);
+        let content = maker.sealer.begin(key, header, head, unsealed).unwrap();
+        let packet = maker.packet(SEAL_GROUP, &content);
+        maker.next();
+        packet
+    };
+    let first = begin(&mut maker, 2);
+    let train = maker.train(2);
+    let mut verifier = maker.verifier();
+    for packet in &plain {
+        assert_eq!(take(&mut verifier, packet).0, Verdict::Waits);
+    }
+    for at in (0..first.len()).filter(|at| !travels(*at)) {
+        let verdict = take(&mut maker.verifier(), &flipped(&first, at)).0;
+        assert!(verdict != Verdict::Proven && verdict != Verdict::Unsealed);
+    }
+    // Packet 1 is in the place of a seal: the stream was sealed up to there.
+    let (verdict, findings) = take(&mut verifier, &first);
+    assert_eq!(
+        (verdict, findings[0].verdict),
+        (Verdict::Proven, Verdict::Forged)
+    );
+    assert_eq!((findings.len(), findings[0].sequence), (1, 1));
+    let unsealed = [2, 3].map(|number| verifier.is_unsealed(number));
+    assert_eq!((unsealed, verifier.is_unsealed(4)), ([true; 2], false));
+    assert!(!verifier.waits(2) && !verifier.is_proven(2));
+    assert_eq!(verifier.unproven().count(), 0);
+    assert_eq!(take(&mut verifier, &plain[1]).0, Verdict::Unsealed);
+    for packet in &train {
+        assert_ne!(take(&mut verifier, packet).0, Verdict::Forged);
+    }
+    assert!((5..=7).all(|number| verifier.is_proven(number)));
+    verifier.forget_upto(7);
+    assert!(!verifier.is_unsealed(3));
+    maker.data();
+    let (key, header, head) = (&maker.key, &maker.header, &maker.head);
+    let noted = maker.sealer.begin(key, header, head, 8);
+    assert!(matches!(noted, Err(SealerError::NotNext { .. })));
+}
+
 #[test]
 fn digests_in_another_order_prove_nothing() {
     let mut maker = Maker::new();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use qsm_wire::{GroupId, NodeId};
 
+use crate::origin::{Proven, demand_of};
 use crate::pace::{GroupPace, pace_of, span};
 
 /// Finds nodes and groups by the names that a file of hints has for them.
@@ -54,6 +55,7 @@ pub struct Hints {
     pins: Vec<Pin>,
     lifetimes: Vec<Lifetime>,
     paces: Vec<Paced>,
+    origins: Vec<Proven>,
     /// By node: the lines that keep it apart from others.
     apart: BTreeMap<NodeId, Vec<u32>>,
     /// By node: the set it has to be together with, and the sets' nodes.
@@ -66,7 +68,7 @@ pub struct Hints {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HintError {
-    /// A line is none of the six kinds, or names nothing.
+    /// A line is none of the seven kinds, or names nothing.
     Syntax {
         /// The line.
         line: usize,
@@ -122,6 +124,20 @@ pub enum HintError {
         /// The lines.
         lines: [usize; 2],
     },
+    /// A demand for proof of origin is none.
+    Origin {
+        /// The line.
+        line: usize,
+        /// The demand as it is written.
+        demand: String,
+    },
+    /// Groups have two demands for proof of origin.
+    TwoOrigins {
+        /// The groups, as both lines name them.
+        group: String,
+        /// The lines.
+        lines: [usize; 2],
+    },
     /// Two nodes are to be together and apart.
     TogetherAndApart {
         /// The nodes.
@@ -156,7 +172,8 @@ impl core::fmt::Display for HintError {
             Self::Syntax { line, text } => write!(
                 f,
                 "line {line}: `{text}` is no hint; write `pin CHANNEL: GROUP…`, `together: NODE…`, \
-                 `apart: NODE…`, `domain NAME: NODE…`, `lifetime TIME: GROUP…` or `pace …: GROUP…`"
+                 `apart: NODE…`, `domain NAME: NODE…`, `lifetime TIME: GROUP…`, `pace …: GROUP…` or \
+                 `origin …: GROUP…`"
             ),
             Self::Node { line, name } => write!(
                 f,
@@ -184,6 +201,13 @@ impl core::fmt::Display for HintError {
                  `bounded 10s min 2000/s`"
             ),
             Self::TwoPaces { group, lines } => twice(f, *lines, group, "has two paces"),
+            Self::Origin { line, demand } => write!(
+                f,
+                "line {line}: `{demand}` is no demand for proof of origin; write `off`, `audit` or `verified`"
+            ),
+            Self::TwoOrigins { group, lines } => {
+                twice(f, *lines, group, "has two demands for proof of origin")
+            }
             Self::TogetherAndApart {
                 nodes: [one, two],
                 lines: [together, apart],
@@ -298,6 +322,12 @@ impl Hints {
         &self.paces
     }
 
+    /// Groups that demand proof of origin, or none. A plan does not follow them.
+    #[must_use]
+    pub fn origins(&self) -> &[Proven] {
+        &self.origins
+    }
+
     /// The security domain of a node; 0: the common one.
     #[must_use]
     pub fn domain(&self, node: NodeId) -> u32 {
@@ -388,6 +418,7 @@ impl Reader {
             ["domain", name] => self.domain(line, name, rest, names),
             ["lifetime", time] => self.lifetime(line, time, rest),
             ["pace", ref pace @ ..] => self.pace(line, pace, rest),
+            ["origin", demand] => self.origin(line, demand, rest),
             _ => Err(hint.wrong()),
         }
     }
@@ -466,6 +497,27 @@ impl Reader {
             }
             let pace = known;
             paces.push(Paced { names, line, pace });
+        }
+        Ok(())
+    }
+
+    fn origin(&mut self, line: usize, word: &str, groups: &[&str]) -> Result<(), HintError> {
+        let Some(demand) = demand_of(word) else {
+            let demand = word.to_owned();
+            return Err(HintError::Origin { line, demand });
+        };
+        let origins = &mut self.hints.origins;
+        for name in groups {
+            let names = (*name).to_owned();
+            if let Some(former) = origins.iter().find(|one| one.names == names) {
+                let (group, lines) = (names, [former.line, line]);
+                return Err(HintError::TwoOrigins { group, lines });
+            }
+            origins.push(Proven {
+                names,
+                line,
+                demand,
+            });
         }
         Ok(())
     }
@@ -658,6 +710,12 @@ mod tests {
                 "lines 1 and 2: g1 is pinned to two channels",
             ),
             ("lifetime 200: g1", "line 1: `200` is no lifetime"),
+            ("origin signed: g1", "line 1: `signed` is no demand"),
+            ("origin: g1", "line 1: `origin: g1` is no hint"),
+            (
+                "origin audit: g1\norigin off: g1",
+                "lines 1 and 2: g1 has two demands",
+            ),
             ("lifetime 0ms: g1", "line 1: `0ms` is no lifetime"),
             ("lifetime 25h: g1", "line 1: `25h` is no lifetime"),
             ("lifetime 1.5s: g1", "line 1: `1.5s` is no lifetime"),

@@ -66,6 +66,7 @@ pub mod layouts;
 mod merge;
 mod moves;
 mod named;
+mod origin;
 mod pace;
 mod plan;
 mod planner;
@@ -85,6 +86,7 @@ pub use commons::{CommonSaving, CommonSets};
 pub use hints::{HintError, Hints, Lifetime, Names, Paced, Pin};
 pub use moves::Move;
 pub use named::{HintList, NodeHint, ServiceHints};
+pub use origin::Proven;
 pub use pace::{GroupPace, LaggardFate};
 pub use plan::{
     Alternative, Path, Plan, PlannedChannel, PlannedGroup, PlannedRegion, Totals, Way, Why,

@@ -16,9 +16,11 @@ use core::time::Duration;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use qsm_wire::membership::OriginDemand;
 use qsm_wire::{GroupId, NodeId};
 
 use crate::hints::{HintError, Hints, Names, Reader, Written, lines, words};
+use crate::origin::origin_word;
 use crate::pace::GroupPace;
 
 /// Hints in the order in which they are given, for [`ServiceHints`]. Errors name them by their number,
@@ -60,6 +62,8 @@ pub struct ServiceHints {
     /// Lifetimes of messages.
     lifetimes: ByName<Duration>,
     paces: ByName<GroupPace>,
+    /// Proof that groups demand; `None`: none, by name.
+    origins: ByName<Option<OriginDemand>>,
 }
 
 /// Properties of groups by their names, or by the beginnings of their names.
@@ -185,6 +189,18 @@ impl HintList {
         self.with(head, groups)
     }
 
+    /// Those who publish to these groups have to prove what they send (R-SEC-34); `None`: they do not, although a shorter
+    /// name with `*` says so. Only a service that takes tokens can demand it.
+    #[must_use]
+    pub fn origin<N: Into<String>>(
+        self,
+        demand: Option<OriginDemand>,
+        groups: impl IntoIterator<Item = N>,
+    ) -> Self {
+        let word = origin_word(demand).to_owned();
+        self.with(["origin".to_owned(), word], groups)
+    }
+
     fn with<N: Into<String>>(
         mut self,
         head: impl IntoIterator<Item = String>,
@@ -255,6 +271,18 @@ impl ServiceHints {
         self.paces.of(group)
     }
 
+    /// The proof of origin that the group of this name demands, chosen likewise.
+    #[must_use]
+    pub fn origin(&self, group: &str) -> Option<OriginDemand> {
+        self.origins.of(group).flatten()
+    }
+
+    /// True if some groups demand proof of origin.
+    #[must_use]
+    pub fn has_origins(&self) -> bool {
+        self.origins.any(|demand| demand.is_some())
+    }
+
     /// The name of a channel.
     #[must_use]
     pub fn channel_name(&self, channel: u32) -> Option<&str> {
@@ -314,7 +342,7 @@ impl ServiceHints {
     /// True if there is no hint.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.places() && !self.has_lifetimes() && !self.has_paces()
+        !self.places() && !self.has_lifetimes() && !self.has_paces() && !self.has_origins()
     }
 
     /// Multicast addresses that are needed so that no domain and no channel shares one with another.
@@ -381,6 +409,9 @@ impl Builder {
         }
         for paced in hints.paces() {
             named.paces.insert(&paced.names, paced.pace);
+        }
+        for proven in hints.origins() {
+            named.origins.insert(&proven.names, proven.demand);
         }
         let mut sets: BTreeMap<u32, u32> = BTreeMap::new();
         let compartments = compartments(&hints, nodes.len());
@@ -562,6 +593,27 @@ mod tests {
         let paces = ["prices/eur", "ticks"].map(|name| hints.pace(name));
         assert_eq!(paces, [Some(quick), Some(GroupPace::Uncontrolled)]);
         assert!(hints.has_minima());
+    }
+
+    #[test]
+    fn proof_of_origin_is_demanded_by_name_as_well() {
+        let text =
+            "origin audit: orders/*\norigin verified: orders/eu\norigin off: orders/test/*\n";
+        let hints = ServiceHints::parse(text).unwrap();
+        let listed = HintList::new()
+            .origin(Some(OriginDemand::Audit), ["orders/*"])
+            .origin(Some(OriginDemand::Verified), ["orders/eu"])
+            .origin(None, ["orders/test/*"]);
+        assert_eq!(hints, listed.finish().unwrap());
+        let demands = ["orders/us", "orders/eu", "orders/test/a", "news"];
+        let (audit, verified) = (OriginDemand::Audit, OriginDemand::Verified);
+        assert_eq!(
+            demands.map(|name| hints.origin(name)),
+            [Some(audit), Some(verified), None, None]
+        );
+        assert!(hints.has_origins() && !hints.is_empty() && !hints.places());
+        let off = ServiceHints::parse("origin off: a").unwrap();
+        assert!(!off.has_origins());
     }
 
     #[test]

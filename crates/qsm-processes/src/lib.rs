@@ -189,7 +189,7 @@ impl<S: DeserializeOwned + Send + 'static> ProcessGroup<S> {
         }
         if let Some(keys) = self.keys.as_ref().filter(|_| is_member(&arguments)) {
             let service = arguments.first().is_some_and(|word| word == "gms");
-            arguments.push(keys.option(self.processes.len(), service)?);
+            arguments.extend(keys.options(self.processes.len(), service)?);
         }
         if self.gathering.is_some() && is_member(&arguments) {
             // Each at a port of its own.

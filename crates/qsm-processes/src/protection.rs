@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use qsm::{Cipher, ClusterKey, KeyFileError, write_key, write_secret};
+use qsm::{Cipher, ClusterKey, KeyFileError, OriginDemand, write_key, write_secret};
 use qsm_console::failure::Failure;
 use qsm_identity::{Claims, ClusterRoot, NodeKey, Role, Roles, Serial};
 
@@ -23,6 +23,8 @@ pub enum Protection {
     Key,
     /// Tokens: each process proves a key of its own, and packets are sealed by keys that the service gives out.
     Tokens,
+    /// Tokens, and proof of origin that all groups demand: senders seal what they send.
+    Origin(OriginDemand),
 }
 
 /// Keys of the processes of a run, in a folder of their own.
@@ -35,7 +37,12 @@ pub(crate) struct Keys {
 #[derive(Debug)]
 enum KeysKind {
     Shared,
-    Own { root: ClusterRoot, cluster: String },
+    Own {
+        root: ClusterRoot,
+        cluster: String,
+        /// Hints for the service.
+        hints: &'static str,
+    },
 }
 
 impl Keys {
@@ -44,10 +51,11 @@ impl Keys {
         let kind = match protection {
             Protection::None => return Ok(None),
             Protection::Key => KeysKind::Shared,
-            Protection::Tokens => KeysKind::Own {
-                root: ClusterRoot::generate().map_err(no_random)?,
-                cluster: cluster.to_owned(),
-            },
+            Protection::Tokens => KeysKind::own(cluster, "")?,
+            Protection::Origin(OriginDemand::Audit) => KeysKind::own(cluster, "origin audit: *")?,
+            Protection::Origin(OriginDemand::Verified) => {
+                KeysKind::own(cluster, "origin verified: *")?
+            }
         };
         static FOLDERS: AtomicU32 = AtomicU32::new(0);
         let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
@@ -68,22 +76,40 @@ impl Keys {
                 let key = key.map_err(|error| random_failed(&error.to_string()))?;
                 write_key(self.folder.join("cluster.key"), &key).map_err(not_written)
             }
-            KeysKind::Own { root, .. } => {
-                let path = self.folder.join("root.pub");
-                let written = fs::write(&path, root.public().to_string());
-                written.map_err(|error| Failure::io(format!("write {}", path.display()), &error))
+            KeysKind::Own { root, hints, .. } => {
+                self.write("root.pub", &root.public().to_string())?;
+                self.write("hints.txt", hints)
             }
         }
     }
 
-    /// The option by which a process uses its key, which is made for it now. A service's may do nothing else.
-    pub(crate) fn option(&self, process: usize, service: bool) -> Result<String, Failure> {
+    fn write(&self, name: &str, content: &str) -> Result<(), Failure> {
+        let path = self.folder.join(name);
+        let written = fs::write(&path, content);
+        written.map_err(|error| Failure::io(format!("write {}", path.display()), &error))
+    }
+
+    /// The options of a process: its key, which is made for it now, and hints, if it is a service and there are some.
+    pub(crate) fn options(&self, process: usize, service: bool) -> Result<Vec<String>, Failure> {
+        let mut options = vec![self.key_option(process, service)?];
+        if let KeysKind::Own { hints, .. } = &self.kind
+            && service
+            && !hints.is_empty()
+        {
+            let path = self.folder.join("hints.txt");
+            options.push(format!("--hints={}", path.display()));
+        }
+        Ok(options)
+    }
+
+    /// The option by which a process uses its key. A service's may do nothing else.
+    fn key_option(&self, process: usize, service: bool) -> Result<String, Failure> {
         match &self.kind {
             KeysKind::Shared => {
                 let path = self.folder.join("cluster.key");
                 Ok(format!("--key={}", path.display()))
             }
-            KeysKind::Own { root, cluster } => {
+            KeysKind::Own { root, cluster, .. } => {
                 let key = NodeKey::generate().map_err(no_random)?;
                 let path = self.folder.join(format!("{process}.key"));
                 write_secret(&path, &key.to_text()).map_err(not_written)?;
@@ -96,6 +122,16 @@ impl Keys {
                 Ok(format!("--identity={}", path.display()))
             }
         }
+    }
+}
+
+impl KeysKind {
+    fn own(cluster: &str, hints: &'static str) -> Result<Self, Failure> {
+        Ok(Self::Own {
+            root: ClusterRoot::generate().map_err(no_random)?,
+            cluster: cluster.to_owned(),
+            hints,
+        })
     }
 }
 
@@ -155,11 +191,19 @@ mod tests {
         assert!(Keys::make(Protection::None, "plant").unwrap().is_none());
         let shared = Keys::make(Protection::Key, "plant").unwrap().unwrap();
         assert_eq!(
-            shared.option(0, true).unwrap(),
-            shared.option(1, false).unwrap()
+            shared.options(0, true).unwrap(),
+            shared.options(1, false).unwrap()
         );
         let own = Keys::make(Protection::Tokens, "plant").unwrap().unwrap();
-        let options = [own.option(0, true), own.option(1, false)].map(Result::unwrap);
+        let options = [own.options(0, true), own.options(1, false)].map(Result::unwrap);
+        let options: Vec<String> = options.into_iter().flatten().collect();
+        assert_eq!(options.len(), 2, "no hints: {options:?}");
+        let verified = Protection::Origin(OriginDemand::Verified);
+        let proven = Keys::make(verified, "plant").unwrap().unwrap();
+        let [service, node] = [true, false].map(|service| proven.options(0, service).unwrap());
+        let hints = service[1].strip_prefix("--hints=").unwrap();
+        assert_eq!(fs::read_to_string(hints).unwrap(), "origin verified: *");
+        assert_eq!(node.len(), 1);
         assert_ne!(options[0], options[1]);
         for option in &options {
             let key = option.strip_prefix("--identity=").unwrap();

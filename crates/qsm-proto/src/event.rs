@@ -173,7 +173,7 @@ pub enum Event {
     /// Datagrams have come that were changed or cut short on their way.
     Damaged(Damage),
     /// Packets have come in the name of a sender that has not made them: a member, or somebody who has its keys, forges.
-    /// Told of one stream every 100 ms at most.
+    /// Told of one stream once a second at most.
     Forged {
         /// The region.
         region: RegionId,
@@ -183,6 +183,8 @@ pub enum Event {
         sequence: u64,
         /// How many were found since this was told last.
         packets: u64,
+        /// Where that one came from; `None`: that is not known any more. Who repairs forged packets has not made them.
+        source: Option<SocketAddr>,
     },
     /// Multicast does not reach a member of the region: this node, or a member to which this node
     /// speaks.

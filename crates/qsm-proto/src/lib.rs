@@ -50,7 +50,6 @@ mod introduction;
 mod lifetimes;
 pub mod membership;
 mod node;
-mod origin;
 pub mod outbox;
 mod priority;
 mod publication;
@@ -80,10 +79,10 @@ pub use event::{
     Deafness, Deliver, Delivery, Event, Events, LossCause, MessageRange, Miss, PublishError,
     UnconfirmedCause, UnservedCause,
 };
-pub use origin::OriginDemand;
 pub use outbox::{Outbox, Reason, Transmit};
 pub use priority::Priority;
 pub use publication::Publication;
+pub use qsm_wire::membership::OriginDemand;
 pub use readers::FullReaders;
 pub use receive::{Datagram, Promptness, Run};
 pub use sources::is_source_specific;

@@ -69,7 +69,7 @@ pub use self::transmit::Train;
 use self::batching::BatchEnd;
 use self::minimum::MinimumRate;
 use self::rate::{Pacer, RateConfig};
-use self::seals::StreamSeals;
+use self::seals::{SealedPast, StreamSeals};
 use self::status::Alarms;
 use self::store::SendBuffer;
 use self::timing::PacketTimes;
@@ -273,6 +273,8 @@ pub struct Past {
     pub highest: u64,
     /// Where its last views begin, oldest first; never empty.
     pub openings: Vec<Opening>,
+    /// Number of its last seal; 0: it has had none.
+    pub sealed: u64,
 }
 
 /// Way in which a stream takes messages. Most take them freely, and pay for nothing else.
@@ -320,6 +322,8 @@ pub struct SendStream {
     passage: Option<Box<Passage>>,
     /// Seals of what is sent, if that is signed.
     seals: Option<Box<StreamSeals>>,
+    /// Seals that are over: of a time when it was signed.
+    sealed: SealedPast,
     intake: Intake,
     /// Members that were away have not said yet that they have what was sent before the newest view.
     confirms: bool,
@@ -351,6 +355,7 @@ impl SendStream {
             sendings: None,
             passage: None,
             seals: None,
+            sealed: SealedPast::default(),
             intake: Intake::Freely,
             confirms: false,
         }
@@ -365,6 +370,7 @@ impl SendStream {
         stream.marks.cached = past.highest;
         stream.marks.arrived = past.highest;
         stream.openings = past.openings;
+        stream.sealed.upto = past.sealed;
         stream
     }
 
@@ -374,10 +380,12 @@ impl SendStream {
         // Packets that were never sent give their numbers back, unless an opening has told them.
         let told = self.opening().start - 1;
         let highest = self.marks.highest.max(told);
+        let sealed = self.sealed_upto(highest);
         self.no_receivers(pool);
         Past {
             highest,
             openings: self.openings,
+            sealed,
         }
     }
 

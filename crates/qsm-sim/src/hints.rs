@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use qsm_gms::{GroupPace, HintError, HintList, ServiceHints};
+use qsm_gms::{GroupPace, HintError, HintList, OriginDemand, ServiceHints};
 
 use crate::mischief::Mischief;
 use crate::options::SimOptions;
@@ -69,6 +69,13 @@ impl SimOptions {
                 (_, pace) => pace,
             };
             list = list.pace(pace, [GroupPlan::name(*group)]);
+        }
+        let demand = match (self.mischief, self.origin) {
+            (Mischief::ProofWeakened, Some(OriginDemand::Verified)) => Some(OriginDemand::Audit),
+            (_, demand) => demand,
+        };
+        if demand.is_some() {
+            list = list.origin(demand, ["*"]);
         }
         for (at, hint) in self.hints.iter().enumerate() {
             list = match hint {

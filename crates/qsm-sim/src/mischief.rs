@@ -114,13 +114,15 @@ pub enum Mischief {
     CreditLost,
     /// Hosts let datagrams through whose tags do not fit.
     TagIgnored,
+    /// Services ask for audit where the operator wants messages verified.
+    ProofWeakened,
     /// Hosts take what a member says in the name of its region's leader for the leader's word.
     NameBelieved,
 }
 
 impl Mischief {
     /// All bugs, with their names.
-    pub const ALL: [(&'static str, Self); 40] = [
+    pub const ALL: [(&'static str, Self); 41] = [
         ("drop", Self::Drop { every: 100 }),
         ("double", Self::Double { every: 100 }),
         ("swap", Self::Swap { every: 2 }),
@@ -160,6 +162,7 @@ impl Mischief {
         ("foreign-ignored", Self::ForeignIgnored),
         ("credit-lost", Self::CreditLost),
         ("tag-ignored", Self::TagIgnored),
+        ("proof-weakened", Self::ProofWeakened),
         ("name-believed", Self::NameBelieved),
     ];
 

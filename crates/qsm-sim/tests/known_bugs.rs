@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::thread;
 
 use qsm_gms::GroupPace;
-use qsm_proto::{Pace, Recovery};
+use qsm_proto::{OriginDemand, Pace, Recovery};
 use qsm_sim::{
     Fault, Flow, Garbage, Insider, Lie, Mischief, NetworkOptions, SimOptions, SwarmOptions, draw,
     run,
@@ -46,7 +46,7 @@ const INVASIONS: &[&str] = &["foreign-ignored"];
 /// Bugs that show where strangers send, and nothing else is wrong: see [`estranged`].
 const STRANGERS: &[&str] = &["tag-ignored"];
 /// Bugs that show where a member lies, and little is sent again in time: see [`betrayed`].
-const INSIDERS: &[&str] = &["name-believed"];
+const INSIDERS: &[&str] = &["name-believed", "proof-weakened"];
 
 /// A bug, the checkers that may notice it, and the number of seeds within which one of them does.
 const BUGS: &[(&str, &[&str], u64)] = &[
@@ -103,6 +103,7 @@ const BUGS: &[(&str, &[&str], u64)] = &[
     ("credit-lost", &["credit"], 10),
     ("tag-ignored", &["tagged"], 5),
     ("name-believed", &["insider"], 20),
+    ("proof-weakened", &["insider"], 5),
 ];
 
 /// In place of all faults of the run: half of the others do not hear the first sender at first, and
@@ -310,9 +311,13 @@ fn estranged(options: SimOptions) -> SimOptions {
 }
 
 /// In place of all faults, changes and defects of the run: a tenth of all packets is lost, and the last member
-/// says that everybody has everything.
-fn betrayed(options: SimOptions) -> SimOptions {
+/// says that everybody has everything, or sends messages in the names of others.
+fn betrayed(name: &str, options: SimOptions) -> SimOptions {
     let run = limited(options);
+    let (lie, origin) = match name {
+        "proof-weakened" => (Lie::Names, Some(OriginDemand::Verified)),
+        _ => (Lie::Leadership, None),
+    };
     let host = run.flows.first().map_or(1, |flow| {
         let mut members = run.groups[flow.group].subscribers.iter().rev();
         members
@@ -323,10 +328,11 @@ fn betrayed(options: SimOptions) -> SimOptions {
         repair_bytes_per_second: 0,
         insider: Some(Insider {
             host,
-            lies: [Lie::Leadership].into(),
+            lies: [lie].into(),
             from: Duration::from_secs(1),
             until: Duration::from_secs(10),
         }),
+        origin,
         ..run
     }
 }
@@ -351,7 +357,7 @@ fn caught(name: &str, mischief: Mischief, seeds: u64) -> Option<(u64, String)> {
             _ if THROTTLES.contains(&name) => throttled(drawn),
             _ if INVASIONS.contains(&name) => invaded(drawn),
             _ if STRANGERS.contains(&name) => estranged(drawn),
-            _ if INSIDERS.contains(&name) => betrayed(drawn),
+            _ if INSIDERS.contains(&name) => betrayed(name, drawn),
             _ => drawn,
         };
         let sound = SimOptions {

@@ -23,7 +23,8 @@ pub use self::request::{
     RegionReport, Role, Strain, ToService,
 };
 pub use self::update::{
-    GroupLifetime, GroupStart, MemberFilter, RepairLimit, ToldLimit, Update, ViewStep,
+    GroupLifetime, GroupStart, MemberFilter, OriginDemand, RepairLimit, Signer, ToldLimit, Update,
+    ViewStep,
 };
 
 /// Largest membership message, bytes. 100,000 group names of 40 bytes fit.

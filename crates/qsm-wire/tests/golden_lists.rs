@@ -1,13 +1,13 @@
 //! Lists for those who are no nodes, what nodes say of themselves and their regions, what sockets say of
-//! keys, and the rate below which no sender is held, byte by byte; the rest is in `golden.rs`. `golden.txt`
-//! has the bytes of both.
+//! keys, the rate below which no sender is held, and the proof that is demanded, byte by byte; the rest is
+//! in `golden.rs`. `golden.txt` has the bytes of both.
 
 mod support;
 
 use qsm_wire::membership::{
     About, FromService, GroupAnswer, GroupDecision, GroupRate, GroupRates, GroupWay, NearRegion,
-    PlanLimits, QueryKind, Rates, RegionDecision, RegionHints, RegionKind, Strain, ToService,
-    Update,
+    OriginDemand, PlanLimits, QueryKind, Rates, RegionDecision, RegionHints, RegionKind, Signer,
+    Strain, ToService, Update,
 };
 use qsm_wire::{
     AdmissionStage, GroupId, Header, Hop, Incarnation, Kind, ListQuery, ListReply, NodeId, Origin,
@@ -298,6 +298,33 @@ fn a_region_s_minimum_rate() {
     assert_eq!(bytes, bytes_of(fields));
     assert_listed("from-service", &bytes);
     assert_eq!(FromService::decode(&bytes).as_ref(), Ok(&message));
+}
+
+// Rule R-SEC-34.
+#[test]
+fn what_a_region_demands_of_its_senders() {
+    let region = RegionId(4);
+    let demand = OriginDemand::Verified;
+    let signers = vec![Signer {
+        origin: HEADER.origin,
+        key: "qsm-node-1.x".to_owned(),
+    }];
+    let updates = vec![
+        Update::Proof { region, demand },
+        Update::Signers { region, signers },
+    ];
+    let message = FromService::Batch { number: 9, updates };
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    let signer = "8877665544332211 03000000 0c00 71736d2d6e6f64652d312e78";
+    let fields =
+        format!("02 0900000000000000 02000000 0e 04000000 02 0f 04000000 01000000 {signer}");
+    assert_eq!(bytes, bytes_of(&fields));
+    assert_listed("from-service", &bytes);
+    assert_eq!(FromService::decode(&bytes).as_ref(), Ok(&message));
+    let at = bytes.iter().position(|byte| *byte == 0x0e).unwrap();
+    bytes[at + 5] = 3;
+    assert!(FromService::decode(&bytes).is_err());
 }
 
 #[test]

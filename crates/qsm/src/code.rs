@@ -87,6 +87,8 @@ codes! {
         "Name a place where this user may write.";
     StartIdentity = 1017, "The identity of a node or a service cannot be used.",
         "Do as the text says; `qsm token inspect` shows what a token says.";
+    StartOrigin = 1018, "Hints demand proof of origin in a cluster that takes no tokens.",
+        "Give nodes and services identities and tokens, or remove the `origin` lines.";
     ClosedEngineGone = 1101, "The shared engine has ended, or has cut this process off.",
         "Attach again when the engine runs again.";
     ClosedIo = 1102, "The operating system failed in a way that does not pass.",
@@ -174,6 +176,7 @@ impl StartError {
             Self::Interface(_) => ErrorCode::StartInterface,
             Self::Metrics(_) => ErrorCode::StartMetrics,
             Self::NoService => ErrorCode::StartNoService,
+            Self::OriginWithoutTokens => ErrorCode::StartOrigin,
             Self::Recording(_) => ErrorCode::StartRecording,
             Self::Name { .. } => ErrorCode::StartName,
             Self::Port(PortError::AddressInUse { .. }) => ErrorCode::StartPortInUse,

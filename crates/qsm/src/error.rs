@@ -29,6 +29,8 @@ pub enum StartError {
         /// The number of core threads asked for.
         cores: usize,
     },
+    /// Hints demand proof of origin, and there is no identity: nobody would have a key to prove it by.
+    OriginWithoutTokens,
     /// More or fewer CPUs than core threads.
     Cpus {
         /// CPUs given.
@@ -92,6 +94,10 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => write!(f, "configuration: {error}"),
+            Self::OriginWithoutTokens => f.write_str(
+                "the hints demand proof of origin, which takes a cluster that takes tokens: give this service, and all \
+                 others and all nodes, an identity and a token (`qsm init` makes some), or remove the `origin` lines",
+            ),
             Self::Cores { cores } => write!(
                 f,
                 "a node cannot have {cores} core threads; give it 1 to {CORES_MAX}"
@@ -153,6 +159,7 @@ impl std::error::Error for StartError {
             | Self::Families { .. }
             | Self::Name { .. }
             | Self::NoService
+            | Self::OriginWithoutTokens
             | Self::TooManyInterfaces { .. }
             | Self::UnicastPorts { .. } => None,
             Self::Port(error) => Some(error),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use qsm_proto::{Damage, Deafness, UnconfirmedCause};
 use qsm_record::Stopped as RecordingEnd;
 use qsm_wire::membership::AwayReason;
-use qsm_wire::{Incarnation, RegionId, ViewNumber};
+use qsm_wire::{Incarnation, Origin, RegionId, ViewNumber};
 
 use crate::counted::Counted;
 use crate::error::{CloseReason, Unconfirmed, Unserved};
@@ -69,6 +69,10 @@ pub enum Event {
         /// Why.
         reason: CloseReason,
     },
+    /// Packets came in a sender's name that it has not made: a member forges. Where the group demands `verified`, their
+    /// messages were not delivered; with `audit` they may have been. Told at once, then of each sender and region at most
+    /// once a second.
+    Forged(Forged),
     /// Multicast does not reach a member of a region, although unicast does: this node does not hear
     /// another one ([`Deafness::here`]), or is not heard by another one. A firewall, or a switch that
     /// snoops IGMP where nobody asks who listens, keeps it back. What the member misses is repaired
@@ -178,6 +182,53 @@ pub enum Event {
     Unserved(Unserved),
 }
 
+/// Packets in a sender's name that it has not made. Who made them had the keys of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Forged {
+    /// The region.
+    pub region: RegionId,
+    /// In whose name.
+    pub sender: Origin,
+    /// Number in the sender's stream of one of them, the last one found.
+    pub sequence: u64,
+    /// How many were found since this was told last.
+    pub packets: u64,
+    /// Address that this one says it came from, if that is still known; it may be forged, and who repairs packets has not
+    /// made them.
+    pub source: Option<SocketAddr>,
+    /// The member that is at that address, as far as is known here.
+    pub member: Option<Origin>,
+}
+
+impl Forged {
+    /// One line for people, without a full stop, in which nodes have these names.
+    pub fn line(&self, name: impl Fn(Origin) -> String) -> String {
+        let (count, sender) = (Counted(self.packets, "packet"), name(self.sender));
+        let what = format!(
+            "{count} in the name of {sender} that it has not sent, the last with number {} in region {}, from ",
+            self.sequence, self.region
+        );
+        match (self.source, self.member) {
+            (None, _) => what + "an address that is not known any more",
+            (Some(source), None) => format!("{what}{source}, where no known member is"),
+            (Some(source), Some(member)) if member == self.sender => {
+                format!("{what}{source}, its own address, which may be forged as well")
+            }
+            (Some(source), Some(member)) => format!(
+                "{what}{source}, the address of {}, which forges or has passed on what it got",
+                name(member)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Forged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line(|origin| origin.to_string()))
+    }
+}
+
 /// A datagram that a key kept out, or that the lack of one did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -266,6 +317,7 @@ impl fmt::Display for Event {
                 f,
                 "{damage}: look for a defective card, cable, switch or memory"
             ),
+            Self::Forged(forged) => forged.fmt(f),
             Self::Deaf(deafness) => write_deaf(f, deafness),
             Self::Hears(Deafness {
                 speaker, listener, ..

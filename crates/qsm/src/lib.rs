@@ -87,7 +87,7 @@ pub use error::{
     CloseReason, Flushed, Outstanding, RecvError, RequestError, SendError, StartError, Unconfirmed,
     Unsent, Unserved,
 };
-pub use event::{Event, Stranger, StrangerCause};
+pub use event::{Event, Forged, Stranger, StrangerCause};
 pub use handle::builder::Builder;
 pub use handle::events::Events;
 pub use handle::feed::FeedHandle;
@@ -131,7 +131,7 @@ pub use qsm_metrics as metrics;
 
 pub use qsm_gms::{
     Costs as PlanCosts, DISCOVERY_V4, DISCOVERY_V6, GroupPace, HintError, HintList, LaggardFate,
-    ServiceEvent, ServiceHints, ServiceStats,
+    OriginDemand, ServiceEvent, ServiceHints, ServiceStats,
 };
 pub use qsm_identity::{Pattern, PatternError};
 pub use qsm_net::{

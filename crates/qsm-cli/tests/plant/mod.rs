@@ -18,11 +18,16 @@ pub(crate) struct Plant {
 
 impl Plant {
     pub(crate) fn new() -> Self {
+        Self::with_hints("")
+    }
+
+    /// With hints for the service.
+    pub(crate) fn with_hints(hints: &str) -> Self {
         let mut plant = Self::without_service();
         let key = plant.file("service.key");
-        let (service, address) = plant
-            .cluster
-            .start_gms(&["--identity", &key], Stdio::inherit());
+        let hints = plant.cluster.file("hints.txt", hints.as_bytes());
+        let words = ["--identity", &key, "--hints", &hints];
+        let (service, address) = plant.cluster.start_gms(&words, Stdio::inherit());
         plant.cluster.use_service(&address);
         plant.service = Some((service, address.parse().unwrap()));
         plant

@@ -133,6 +133,11 @@ impl Lines {
         }
     }
 
+    /// The next one, if it comes in this time.
+    pub(crate) fn within(&self, time: Duration) -> Option<String> {
+        self.0.recv_timeout(time).ok()
+    }
+
     /// All of them, until the pipe ends.
     pub(crate) fn iter(&self) -> impl Iterator<Item = String> {
         self.0.iter()

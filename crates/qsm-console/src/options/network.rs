@@ -75,8 +75,8 @@ pub struct NetworkOptions {
     #[arg(long, value_name = "PACKETS")]
     pub plan_common: Option<Threshold>,
     /// File of hints, which go before plans: lines `domain NAME: NODE…`, `apart: NODE…`, `together:
-    /// NODE…`, `pin CHANNEL: GROUP…`, `lifetime TIME: GROUP…`, `pace …: GROUP…`; see
-    /// docs/operate/planning.md. For a membership service, and all nodes that may run one
+    /// NODE…`, `pin CHANNEL: GROUP…`, `lifetime TIME: GROUP…`, `pace …: GROUP…`, `origin …:
+    /// GROUP…`; see docs/operate/planning.md. For a membership service, and all nodes that may run one
     #[arg(long, value_name = "FILE")]
     pub hints: Option<PathBuf>,
     /// File with the cluster's key, as `qsm keygen` makes it: all packets are protected by it, and those of

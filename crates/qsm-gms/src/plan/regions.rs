@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_proto::Instant;
-use qsm_wire::membership::{Member, Sender};
+use qsm_wire::membership::{Member, Sender, Signer};
 use qsm_wire::{ChannelId, GroupId, NodeId, RegionId, ViewNumber};
 
 use super::zone::Zone;
@@ -18,6 +18,8 @@ pub(crate) struct Knowledge {
     pub(crate) list: Option<Signature>,
     /// The state of [`Region::sources`]; 0: none.
     pub(crate) sources: u64,
+    /// The state of [`Region::signers`]; 0: none.
+    pub(crate) signers: u64,
 }
 
 /// Groups that a member of a merged region receives there.
@@ -71,6 +73,8 @@ pub(crate) struct Region {
     /// Who may send to it and is no member, if its address is source-specific, and how often that
     /// has changed.
     pub(crate) sources: (u64, Vec<Sender>),
+    /// Where proof of origin is demanded: who publishes, and how often that has changed.
+    pub(crate) signers: (u64, Vec<Signer>),
 }
 
 /// Numbers of views that are passed over when a service takes a region over: more than the former
@@ -257,6 +261,7 @@ impl RegionTable {
             active: 0,
             audience: BTreeMap::new(),
             sources: (0, Vec::new()),
+            signers: (0, Vec::new()),
         };
         self.regions.insert(id, region);
         self.make_findable(id);

@@ -62,8 +62,8 @@ impl Registry {
 
     /// Tells members of regions with source-specific addresses who else may send there, with the
     /// batch that lets it. Rule R-MEM-13.
-    pub(super) fn tell_sources(&mut self, concerned: BTreeSet<RegionId>, draft: &mut Draft) {
-        for id in concerned {
+    pub(super) fn tell_sources(&mut self, concerned: &BTreeSet<RegionId>, draft: &mut Draft) {
+        for id in concerned.iter().copied() {
             let Some(region) = self.regions.get_mut(id) else {
                 continue;
             };

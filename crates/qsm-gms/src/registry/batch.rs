@@ -46,9 +46,10 @@ impl Registry {
             self.await_view(region, view, &mut draft);
         }
         let concerned = self.inform(now, &mut draft, &views);
-        self.tell_sources(concerned, &mut draft);
+        self.tell_sources(&concerned, &mut draft);
         self.tell_filters(&mut draft);
         self.tell_terms(&mut draft);
+        self.tell_signers(&concerned, &mut draft);
         self.tell_deaths(&mut draft);
         while let Some(Work::Settle { region, view }) = self.work.next(Stage::Messages) {
             if !self.holds_settled(now, region, view) {
@@ -152,6 +153,7 @@ impl Registry {
             let known = entry.audience.entry(id).or_default();
             known.list = None;
             known.sources = 0;
+            known.signers = 0;
             known.view = match reported.views.get(&region) {
                 Some(view) if *view == entry.view => *view,
                 _ => ViewNumber(0),

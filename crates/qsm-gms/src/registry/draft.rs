@@ -23,6 +23,7 @@ pub(super) struct NodeUpdates {
     pub(super) regions: Vec<Update>,
     pub(super) views: Vec<Update>,
     pub(super) sources: Vec<Update>,
+    pub(super) signers: Vec<Update>,
     pub(super) closed: Vec<Update>,
     pub(super) dead: Vec<Update>,
     pub(super) settled: Vec<Update>,
@@ -102,6 +103,7 @@ impl NodeUpdates {
             &self.filters,
             &self.repairs,
             &self.terms,
+            &self.signers,
         ];
         lists.into_iter().all(Vec::is_empty)
     }
@@ -120,6 +122,7 @@ impl NodeUpdates {
             self.filters,
             self.repairs,
             self.terms,
+            self.signers,
         ] {
             updates.append(&mut more);
         }

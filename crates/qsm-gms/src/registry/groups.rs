@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use qsm_plan::{GroupPace, ServiceHints};
 use qsm_proto::{Instant, mix};
-use qsm_wire::membership::GROUP_NAME_BYTES_MAX;
+use qsm_wire::membership::{GROUP_NAME_BYTES_MAX, OriginDemand};
 use qsm_wire::{GroupId, NodeId, RegionId};
 
 use super::aim::Crowd;
@@ -29,6 +29,8 @@ pub(crate) struct Group {
     pub(crate) lifetime_ms: u32,
     /// The pace that a hint gives it (R-RATE-8).
     pub(crate) pace: Option<GroupPace>,
+    /// The proof of origin that a hint demands of those who publish to it (R-SEC-34).
+    pub(crate) origin: Option<OriginDemand>,
     /// Roles of nodes and changes under way that need the number.
     holds: u32,
 }
@@ -308,6 +310,7 @@ impl GroupTable {
                 publishers: BTreeSet::new(),
                 channel: self.hints.channel(name),
                 pace: self.hints.pace(name),
+                origin: self.hints.origin(name),
                 lifetime_ms: u32::try_from(lifetime.as_millis()).unwrap_or(u32::MAX),
                 holds: 0,
             });

@@ -460,6 +460,7 @@ fn inherited_region(report: RegionReport) -> Option<Region> {
         active: 0,
         audience: BTreeMap::new(),
         sources: (0, Vec::new()),
+        signers: (0, Vec::new()),
     };
     region.note_deserted();
     Some(region)

@@ -1,10 +1,14 @@
 //! Terms of a region, which hints give to groups by name: who is told of a region is told which of its
-//! groups have messages with a lifetime (R-DATA-14), and below which rate no sender is held (R-RATE-10).
+//! groups have messages with a lifetime (R-DATA-14), below which rate no sender is held (R-RATE-10), and which proof of
+//! origin is demanded (R-SEC-34).
 
-use qsm_wire::membership::{GroupLifetime, Update};
-use qsm_wire::{GroupId, RegionId};
+use std::collections::BTreeSet;
+
+use qsm_wire::membership::{GroupLifetime, OriginDemand, Signer, Update};
+use qsm_wire::{GroupId, NodeId, RegionId};
 
 use super::Registry;
+use super::audience::intersection;
 use super::draft::Draft;
 use crate::plan::Signature;
 
@@ -20,13 +24,26 @@ impl Registry {
         lifetimes.filter(|one| one.ms > 0).collect()
     }
 
+    /// The strictest proof that one of a region's groups demands.
+    fn demand_of(&self, id: RegionId) -> Option<OriginDemand> {
+        let region = self.regions.get(id).filter(|_| self.hints.has_origins());
+        let groups = region.into_iter().flat_map(|region| region.groups.iter());
+        let demands = groups.map(|group| self.groups.get(*group).and_then(|known| known.origin));
+        demands.max().flatten()
+    }
+
     /// Signature of the terms of a region; 0: nothing is told of them.
     pub(super) fn terms_signature(&self, id: RegionId) -> Signature {
         let groups = self.lifetimes_of(id).into_iter();
         let lifetimes = self.key.set(groups.map(|one| one.group)).rotate_left(2);
         let minimum = Some(self.minimum_of(id)).filter(|rate| *rate > 0);
         let minimum = minimum.into_iter().map(GroupId);
-        lifetimes ^ self.key.set(minimum).rotate_left(3)
+        let demand = self.demand_of(id).map(|demand| match demand {
+            OriginDemand::Audit => GroupId(1),
+            OriginDemand::Verified => GroupId(2),
+        });
+        let demand = self.key.set(demand).rotate_left(4);
+        lifetimes ^ self.key.set(minimum).rotate_left(3) ^ demand
     }
 
     /// Tells of terms whom is told of regions anew.
@@ -39,11 +56,77 @@ impl Registry {
                 region,
                 packets_per_second,
             });
-            let terms: Vec<Update> = lifetimes.into_iter().chain(minimum).collect();
+            let demand = self.demand_of(region);
+            let proof = demand.map(|demand| Update::Proof { region, demand });
+            let terms = lifetimes.into_iter().chain(minimum).chain(proof);
+            let terms: Vec<Update> = terms.collect();
             for node in told {
                 let updates = draft.updates_of(node);
                 updates.terms.extend(terms.iter().cloned());
             }
         }
+    }
+
+    /// Tells members of regions that demand proof who publishes there, and by which key, with the batch that lets it. Rule
+    /// R-SEC-34.
+    pub(super) fn tell_signers(&mut self, concerned: &BTreeSet<RegionId>, draft: &mut Draft) {
+        if !self.hints.has_origins() {
+            return;
+        }
+        for id in concerned.iter().copied() {
+            let demands = self.demand_of(id).is_some();
+            let signers = if demands {
+                self.signers_of(id)
+            } else {
+                Vec::new()
+            };
+            let Some(region) = self.regions.get_mut(id) else {
+                continue;
+            };
+            if region.signers.1 != signers {
+                region.signers = (region.signers.0 + 1, signers);
+            }
+            let (state, signers) = &region.signers;
+            let members = region.members.iter().map(|member| member.origin.node);
+            let members: BTreeSet<NodeId> = members.collect();
+            let audience = region.audience.iter_mut();
+            for (node, known) in audience.filter(|(node, _)| members.contains(node)) {
+                let told = core::mem::replace(&mut known.signers, *state) == *state;
+                if !told && demands {
+                    draft.updates_of(*node).signers.push(Update::Signers {
+                        region: id,
+                        signers: signers.clone(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// A node has proven that it has this key.
+    pub(crate) fn note_key(&mut self, node: NodeId, key: String) {
+        self.keys.insert(node, key);
+    }
+
+    /// Forgets the key of a node that is not in any more.
+    pub(crate) fn forget_key(&mut self, node: NodeId) {
+        self.keys.remove(&node);
+    }
+
+    /// Who publishes to a region, of those whose keys are known.
+    fn signers_of(&self, id: RegionId) -> Vec<Signer> {
+        let Some(region) = self.regions.get(id) else {
+            return Vec::new();
+        };
+        let nodes = region.audience.keys();
+        let nodes = nodes.filter_map(|node| self.nodes.get(node));
+        let publish = nodes.filter(|node| !intersection(node, region).is_empty());
+        let signers = publish.filter_map(|node| {
+            let key = self.keys.get(&node.origin.node)?.clone();
+            Some(Signer {
+                origin: node.origin,
+                key,
+            })
+        });
+        signers.collect()
     }
 }

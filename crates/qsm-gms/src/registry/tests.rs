@@ -5,6 +5,7 @@ mod layout;
 mod lifetimes;
 mod machine;
 mod merging;
+mod origins;
 mod paces;
 mod readdressing;
 mod relocation;
@@ -18,8 +19,8 @@ use super::*;
 
 use qsm_proto::{Random, Seed};
 use qsm_wire::membership::{
-    FromService, GroupReport, Hello, Member, RegionReport, Role, Sender, ToService, Update,
-    ViewStep,
+    FromService, GroupReport, Hello, Member, OriginDemand, RegionReport, Role, Sender, Signer,
+    ToService, Update, ViewStep,
 };
 
 use crate::ServiceConfig;

@@ -87,6 +87,7 @@ fn bytes_max(update: &Update) -> usize {
         }) => 12 * (removed.len() + leaving.len()) + 33 * (changed.len() + added.len()),
         Update::Settled { senders, .. } | Update::Sources { senders, .. } => 32 * senders.len(),
         Update::Lifetimes { groups, .. } => 8 * groups.len(),
+        Update::Signers { signers, .. } => signers.iter().map(|one| 14 + one.key.len()).sum(),
         _ => 0,
     }
 }

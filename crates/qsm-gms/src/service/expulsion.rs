@@ -17,11 +17,19 @@ impl Service {
     /// A node has proven who it is: from now on it may do what its rights say, and nothing else. Where rights are needed
     /// ([`ServiceConfig::rights_needed`](crate::ServiceConfig::rights_needed)), it could do nothing before.
     pub fn set_rights(&mut self, node: NodeId, rights: Arc<dyn Rights>) {
+        self.note_key(node, rights.key());
         self.rights.set(node, rights);
+    }
+
+    /// A node has proven that it has this public key, as a text: where groups demand proof of origin, those who receive
+    /// them are told (R-SEC-34).
+    pub fn note_key(&mut self, node: NodeId, key: String) {
+        self.registry.note_key(node, key);
     }
 
     /// Forgets the rights of a node that is not in any more.
     pub fn forget_rights(&mut self, node: NodeId) {
+        self.registry.forget_key(node);
         self.rights.forget(node);
     }
 
@@ -31,7 +39,7 @@ impl Service {
         if let Phase::Holding(hold) = &mut self.phase {
             hold.forget(node);
         }
-        self.rights.forget(node);
+        self.forget_rights(node);
         self.detector.forget(node);
         self.clients.close(node, &mut self.outbox);
         let cause = EndCause::Expelled;

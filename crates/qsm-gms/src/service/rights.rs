@@ -14,6 +14,9 @@ pub trait Rights: fmt::Debug + Send + Sync {
     /// Returns whether it may have this role in the group of this name.
     fn permits(&self, role: Role, group: &str) -> bool;
 
+    /// The public key that it has proven, as a text.
+    fn key(&self) -> String;
+
     /// Its key and its rights in one line, for lists.
     fn summary(&self) -> String;
 }
@@ -88,6 +91,10 @@ mod tests {
 
         fn permits(&self, role: Role, group: &str) -> bool {
             role == Role::Subscriber && group.starts_with("prices/")
+        }
+
+        fn key(&self) -> String {
+            "qsm-node-1.x".to_owned()
         }
 
         fn summary(&self) -> String {

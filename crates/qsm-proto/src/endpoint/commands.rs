@@ -1,20 +1,20 @@
 //! The application's commands: entering groups, publishing, closing.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use qsm_identity::{NodeKey, NodePublic};
+use qsm_identity::NodeKey;
 use qsm_wire::membership::{QueryKind, Role};
-use qsm_wire::{GroupId, NodeId, Origin};
+use qsm_wire::{GroupId, Origin};
 
 use super::Endpoint;
 use crate::account::{
     GroupAccount, MessageAccount, MessageStream, RegionAccount, Standing, Wanted,
 };
 use crate::closing::Closing;
-use crate::origin::Proofs;
 use crate::publication::{Publication, PublicationLanes};
 use crate::region::{Lacking, Region};
-use crate::{Deliver, FullReaders, Instant, OriginDemand, Promptness, PublishError};
+use crate::{Deliver, FullReaders, Instant, Promptness, PublishError};
 
 impl Endpoint {
     /// Takes up a role in these groups, all in one request. [`Event::Answer`](crate::Event::Answer) will bear the
@@ -65,18 +65,10 @@ impl Endpoint {
         }
     }
 
-    /// Signs what this node sends by its key, and demands proof of what others send (R-SEC-30 to R-SEC-33). Has to be
-    /// said before the node enters a group, and at all nodes of the cluster alike: members that wait for proof
-    /// acknowledge nothing without it. Of a sender whose key is not known ([`Endpoint::trust`]) they take nothing.
-    pub fn prove_origin(&mut self, demand: OriginDemand, key: NodeKey) {
-        self.node.proofs = Some(Box::new(Proofs::new(demand, key)));
-    }
-
-    /// This node has this key, and proves its packets by it. Says nothing before [`Endpoint::prove_origin`]. Returns
-    /// whether the key has been taken: 65,536 are, at most.
-    pub fn trust(&mut self, node: NodeId, key: NodePublic) -> bool {
-        let proofs = self.node.proofs.as_mut();
-        proofs.is_some_and(|proofs| proofs.trust(node, key))
+    /// Signs by this key what it sends to regions that demand proof of origin (R-SEC-34). Has to be said before it
+    /// publishes; without it nothing is signed, and members of such regions take nothing of it.
+    pub fn sign_by(&mut self, key: Arc<NodeKey>) {
+        self.node.signing_key = Some(key);
     }
 
     /// Asks the membership service for a list; an event will bear the returned number.

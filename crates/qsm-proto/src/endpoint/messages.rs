@@ -139,14 +139,13 @@ impl Endpoint {
                 self.membership.note_repair_limit(told);
                 self.node.limit_repairs(told.limit);
             }
-            Update::Lifetimes { .. } | Update::MinimumRate { .. } => self.take_terms(update),
             Update::Second { address, second } => {
                 if self.membership.has_second() {
                     let event = Event::SecondAddress { address, second };
                     self.node.events.push(event);
                 }
             }
-            _ => return false,
+            terms => return self.take_terms(terms),
         }
         true
     }
@@ -167,8 +166,8 @@ impl Endpoint {
         }
     }
 
-    /// Takes what the operator wants in a region.
-    fn take_terms(&mut self, update: Update) {
+    /// Takes what the operator wants in a region; `false` when it is something else.
+    fn take_terms(&mut self, update: Update) -> bool {
         let now = self.node.now;
         match update {
             Update::Lifetimes { region, groups } => {
@@ -178,8 +177,17 @@ impl Endpoint {
                 region,
                 packets_per_second: rate,
             } => self.regions.take_minimum_rate(now, region, rate),
-            _ => {}
+            Update::Proof { region, demand } => {
+                self.regions.take_proof(&self.node, region, demand);
+            }
+            Update::Signers { region, signers } => {
+                if let Some(region) = self.regions.table.get_mut(region) {
+                    region.take_signers(&self.node, &signers);
+                }
+            }
+            _ => return false,
         }
+        true
     }
 
     /// Tells who asked; returns the number of the request.

@@ -6,7 +6,9 @@ mod queue;
 mod send_limit;
 
 use core::time::Duration;
+use std::sync::Arc;
 
+use qsm_identity::NodeKey;
 use qsm_wire::membership::RepairLimit;
 use qsm_wire::{GroupId, Header, HeaderTemplate, Origin};
 
@@ -17,7 +19,6 @@ pub(crate) use self::queue::{Round, Verdict};
 pub(crate) use self::send_limit::SendLimit;
 
 use crate::history::History;
-use crate::origin::Proofs;
 use crate::outbox::Outbox;
 use crate::receive::{
     Cursors, DeliveryContext, PacketStore, RequestTiming, RetryInterval, StreamContext,
@@ -43,8 +44,8 @@ pub(crate) struct NodeState {
     pub(crate) stats: Stats,
     pub(crate) events: Events,
     pub(crate) outbox: Outbox,
-    /// What it proves its origin by, and demands of others; `None`: nothing.
-    pub(crate) proofs: Option<Box<Proofs>>,
+    /// It signs by this key what it sends where proof is demanded.
+    pub(crate) signing_key: Option<Arc<NodeKey>>,
     pub(crate) meter: ReceiveMeter,
     /// Whether the runtime has not read all that has arrived, and for how long in all.
     pub(crate) backlog: Backlog,
@@ -103,7 +104,7 @@ impl NodeState {
             stats: Stats::default(),
             events: Events::default(),
             outbox: Outbox::new(),
-            proofs: None,
+            signing_key: None,
             meter: ReceiveMeter::new(&config.pace, now),
             backlog: Backlog::default(),
             streams: 0,

@@ -17,6 +17,8 @@ pub(crate) struct BatchChanges {
     lasting: BTreeSet<RegionId>,
     /// Regions that have been told anew, without a rate below which no sender is held.
     held: BTreeSet<RegionId>,
+    /// Regions that have been told anew, without a demand for proof.
+    unproven: BTreeSet<RegionId>,
 }
 
 impl BatchChanges {
@@ -30,12 +32,23 @@ impl BatchChanges {
         self.announced.remove(&region)
     }
 
-    /// A region is told anew: who does not receive what, what has a lifetime, and below which rate no
-    /// sender is held, has to be told again.
+    /// A region is told anew: who does not receive what, what has a lifetime, below which rate no sender is held, and which
+    /// proof is demanded, has to be told again.
     pub(crate) fn tell_anew(&mut self, region: RegionId) {
         self.unfiltered.insert(region);
         self.lasting.insert(region);
         self.held.insert(region);
+        self.unproven.insert(region);
+    }
+
+    /// It is told which proof is demanded of senders to a region.
+    pub(crate) fn note_proof(&mut self, region: RegionId) {
+        self.unproven.remove(&region);
+    }
+
+    /// The regions of which that has not been told again: none is demanded.
+    pub(crate) fn take_unproven(&mut self) -> BTreeSet<RegionId> {
+        core::mem::take(&mut self.unproven)
     }
 
     /// It is told below which rate no sender to a region is held.

@@ -50,7 +50,8 @@ impl RegionCx<'_> {
             return false;
         }
         let (sender, head) = (incoming.header.origin, &incoming.data.head);
-        if self.node.proofs.is_some() && !self.is_trusted(sender) {
+        let proves = self.region.proof.is_some();
+        if proves && !self.is_trusted(sender) {
             return false;
         }
         let stream = match self.region.streams.get_mut(&sender) {
@@ -63,6 +64,9 @@ impl RegionCx<'_> {
                 }
             }
         };
+        if proves {
+            stream.note_source(head.sequence, from);
+        }
         if incoming.header.hop.is_first() {
             stream.heard_from(self.node.now, from);
         }
@@ -71,7 +75,7 @@ impl RegionCx<'_> {
             self.node
                 .stream_context(&self.region.backoff, history, &self.region.groups, out);
         let arrival = stream.take(incoming, history, held, &mut context);
-        if self.node.proofs.is_some() {
+        if proves {
             self.tell_forged(sender);
         }
         if arrival == Arrival::Dropped {
@@ -302,8 +306,8 @@ impl RegionCx<'_> {
         }
         self.region.streams.insert(sender, stream);
         self.node.streams += 1;
-        if self.node.proofs.is_some() {
-            self.judge_stream(sender);
+        if self.region.proof.is_some() {
+            self.region.judge_stream(self.node, sender);
         }
     }
 }

@@ -72,6 +72,7 @@ use self::hearing::Earshot;
 pub use self::lacking::Lacking;
 use self::leaving::{Leaving, Settled};
 use self::marks::NumberMarks;
+use self::origin::RegionProof;
 use self::passed::PassedStreams;
 use self::queries::Query;
 use self::served::{Served, Unserved};
@@ -99,6 +100,8 @@ pub struct Region {
     filters: Filters,
     /// Groups whose messages have a lifetime; `None`: none has.
     lifetimes: Option<Box<Lifetimes>>,
+    /// What is demanded of those who send here; `None`: nothing.
+    proof: Option<Box<RegionProof>>,
     /// Packets per second below which no receiver holds a sender; 0: none (R-RATE-10).
     minimum_rate: u32,
     /// The token plane; runs while this node is a member.
@@ -168,6 +171,7 @@ impl Region {
             groups: Vec::new(),
             filters: Filters::default(),
             lifetimes: None,
+            proof: None,
             minimum_rate: 0,
             streams: BTreeMap::new(),
             sender: None,
@@ -340,6 +344,7 @@ impl Region {
         let member = self.history.me().is_some();
         let newest = self.history.newest();
         let (retains, minimum) = (self.others_away, self.minimum_rate);
+        let key = self.signing_key(node);
         let stream = self.sender.get_or_insert_with(|| {
             let opening = Opening {
                 view: newest.number(),
@@ -348,9 +353,11 @@ impl Region {
             let past = Past {
                 highest: forgotten,
                 openings: vec![opening],
+                sealed: 0,
             };
             let mut stream = resumed(node, newest.channel(), past, retains);
             stream.set_minimum(node.now, minimum);
+            stream.seal_by(node.now, key);
             stream
         });
         (stream, member.then_some(&mut self.ring))
@@ -360,6 +367,7 @@ impl Region {
     pub(crate) fn resume(&mut self, node: &NodeState, past: Past) {
         let mut stream = resumed(node, self.channel(), past, self.others_away);
         stream.set_minimum(node.now, self.minimum_rate);
+        stream.seal_by(node.now, self.signing_key(node));
         self.sender = Some(stream);
     }
 
@@ -654,9 +662,6 @@ fn resumed(node: &NodeState, channel: ChannelId, past: Past, retains: bool) -> S
     let mut stream = SendStream::resume(SendConfig::new(&node.config), node.header(), id, past);
     if retains {
         stream.begin_retaining();
-    }
-    if let Some(proofs) = &node.proofs {
-        stream.seal_by(Arc::clone(&proofs.key));
     }
     stream
 }

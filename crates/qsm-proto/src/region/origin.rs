@@ -1,54 +1,142 @@
-//! Whose packets are believed, and what is told of those that are not (R-SEC-31).
+//! Proof of origin in a region: whose packets are believed, and what is told of those that are not (R-SEC-31, R-SEC-34).
+//!
+//! ```text
+//!   service ── Proof: verified ──────► whoever sends to the region: seals
+//!           ── Signers: a, b ────────► its members: judge what comes in the names of a and b, and take nothing of others
+//! ```
+//!
+//! Signing and verifying are functions of bytes and keys, so they are done where packets are numbered and taken, by the
+//! types of `qsm-origin`: work that were given out to the runtime would have to come back in order before anything else
+//! could be done.
 
-use qsm_identity::NodePublic;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use qsm_identity::{NodeKey, NodePublic};
 use qsm_origin::Verifier;
-use qsm_wire::Origin;
+use qsm_wire::membership::{OriginDemand, Signer};
+use qsm_wire::{NodeId, Origin, StreamId};
 
-use super::RegionCx;
+use super::{Region, RegionCx};
+use crate::node::NodeState;
 use crate::receive::ReceiveStream;
-use crate::{Deliver, Event, OriginDemand};
+use crate::{Deliver, Event};
 
-impl RegionCx<'_> {
-    /// Tells whether packets of this sender may be taken, and has them judged if its key is known. Where messages wait for
-    /// proof, what nobody can prove is not taken: it is asked for when the key has come.
-    pub(super) fn is_trusted(&mut self, sender: Origin) -> bool {
-        let Some((demand, key)) = self.demanded(sender) else {
-            return true;
+/// What a region demands of its senders.
+#[derive(Debug)]
+pub(super) struct RegionProof {
+    demand: OriginDemand,
+    signers: Signers,
+}
+
+/// Keys of those who publish to a region, and of some who did: what they sent may come late.
+#[derive(Debug, Default)]
+struct Signers {
+    keys: BTreeMap<NodeId, NodePublic>,
+}
+
+impl Signers {
+    /// Keys of former publishers that are kept beside as many as there are now.
+    const FORMER: usize = 64;
+
+    fn take(&mut self, told: &[Signer]) {
+        if self.keys.len() > 2 * told.len() + Self::FORMER {
+            self.keys.clear();
+        }
+        for one in told {
+            if let Ok(key) = one.key.parse() {
+                self.keys.insert(one.origin.node, key);
+            }
+        }
+    }
+}
+
+impl Region {
+    /// Takes what is demanded of those who send here; `None`: nothing. Rule R-SEC-34.
+    pub(crate) fn set_proof(&mut self, node: &NodeState, demand: Option<OriginDemand>) {
+        if self.proof.as_ref().map(|proof| proof.demand) == demand {
+            return;
+        }
+        self.proof = demand.map(|demand| {
+            let former = self.proof.take();
+            let signers = former.map(|former| former.signers).unwrap_or_default();
+            Box::new(RegionProof { demand, signers })
+        });
+        for stream in self.streams.values_mut() {
+            stream.change_demand(node.now, demand);
+        }
+        self.judge_streams(node);
+        let key = self.signing_key(node);
+        if let Some(sender) = &mut self.sender {
+            sender.seal_by(node.now, key);
+        }
+    }
+
+    /// Takes the keys of those who publish here. Rule R-SEC-34.
+    pub(crate) fn take_signers(&mut self, node: &NodeState, told: &[Signer]) {
+        if let Some(proof) = &mut self.proof {
+            proof.signers.take(told);
+            self.judge_streams(node);
+        }
+    }
+
+    /// The proof that is demanded of senders; `None`: none.
+    #[must_use]
+    pub fn origin_demand(&self) -> Option<OriginDemand> {
+        self.proof.as_ref().map(|proof| proof.demand)
+    }
+
+    /// The key by which this node signs what it sends here, if it has to.
+    pub(super) fn signing_key(&self, node: &NodeState) -> Option<Arc<NodeKey>> {
+        node.signing_key.clone().filter(|_| self.proof.is_some())
+    }
+
+    /// Has the packets of streams judged whose senders' keys are known.
+    fn judge_streams(&mut self, node: &NodeState) {
+        let fresh = self.streams.iter().filter(|(_, one)| !one.is_judged());
+        let fresh: Vec<Origin> = fresh.map(|(sender, _)| *sender).collect();
+        for sender in fresh {
+            self.judge_stream(node, sender);
+        }
+    }
+
+    /// Has the packets of a stream judged, if that is demanded and its sender's key is known. Returns whether they are.
+    pub(super) fn judge_stream(&mut self, node: &NodeState, sender: Origin) -> bool {
+        let channel = self.channel();
+        let Some((demand, key)) = self.key_of(sender) else {
+            return false;
         };
-        let Some(key) = key else {
-            let takes = demand == OriginDemand::Audit;
-            self.node.stats.discard_untrusted += u64::from(!takes);
-            return takes;
+        let stream = StreamId {
+            origin: sender,
+            channel,
         };
-        let judged = self
-            .region
-            .streams
-            .get(&sender)
-            .is_none_or(ReceiveStream::is_judged);
-        if !judged {
-            self.demand_proof(sender, demand, key);
+        let (cluster, give_up) = (node.cluster(), node.config.recovery.give_up);
+        if let Some(known) = self.streams.get_mut(&sender)
+            && !known.is_judged()
+        {
+            known.demand_proof(demand, Verifier::new(cluster, stream, key), give_up);
         }
         true
     }
 
-    /// Has the packets of a stream that is new judged, if that is demanded.
-    pub(super) fn judge_stream(&mut self, sender: Origin) {
-        if let Some((demand, Some(key))) = self.demanded(sender) {
-            self.demand_proof(sender, demand, key);
-        }
+    fn key_of(&self, sender: Origin) -> Option<(OriginDemand, NodePublic)> {
+        let proof = self.proof.as_deref()?;
+        let key = proof.signers.keys.get(&sender.node)?;
+        Some((proof.demand, *key))
     }
+}
 
-    fn demand_proof(&mut self, sender: Origin, demand: OriginDemand, key: NodePublic) {
-        let give_up = self.node.config.recovery.give_up;
-        let verifier = Verifier::new(self.node.cluster(), self.stream_id(sender), key);
-        if let Some(stream) = self.region.streams.get_mut(&sender) {
-            stream.demand_proof(demand, verifier, give_up);
+impl RegionCx<'_> {
+    /// Tells whether packets of this sender may be taken. Where messages wait for proof, what nobody can prove is not: it
+    /// is asked for when the key has come.
+    pub(super) fn is_trusted(&mut self, sender: Origin) -> bool {
+        let stream = self.region.streams.get(&sender);
+        if stream.is_some_and(ReceiveStream::is_judged) || self.region.key_of(sender).is_some() {
+            return true;
         }
-    }
-
-    fn demanded(&self, sender: Origin) -> Option<(OriginDemand, Option<NodePublic>)> {
-        let proofs = self.node.proofs.as_deref()?;
-        Some((proofs.demand, proofs.key_of(sender.node)))
+        let takes = self.region.origin_demand() != Some(OriginDemand::Verified);
+        self.node.stats.discard_untrusted += u64::from(!takes);
+        takes
     }
 
     /// Tells of packets of this sender that it has not made.
@@ -61,13 +149,14 @@ impl RegionCx<'_> {
                 sender,
                 sequence: forged.sequence,
                 packets: forged.packets,
+                source: forged.source,
             });
         }
     }
 
     /// Gives up what senders that are dead have not sealed.
     pub(crate) fn give_up_unproven(&mut self, out: &mut dyn Deliver) {
-        if self.node.proofs.is_none() {
+        if self.region.proof.is_none() {
             return;
         }
         let (now, region) = (self.node.now, &mut *self.region);

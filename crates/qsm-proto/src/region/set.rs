@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use qsm_wire::membership::{GroupLifetime, MemberFilter, NOTHING_OWED_MAX, Sender};
+use qsm_wire::membership::{GroupLifetime, MemberFilter, NOTHING_OWED_MAX, OriginDemand, Sender};
 use qsm_wire::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
 
 use super::batch::BatchChanges;
@@ -174,6 +174,14 @@ impl RegionSet {
         }
     }
 
+    /// Proof is demanded of what is sent to a region. Rule R-SEC-34.
+    pub(crate) fn take_proof(&mut self, node: &NodeState, id: RegionId, demand: OriginDemand) {
+        self.batch.note_proof(id);
+        if let Some(region) = self.table.get_mut(id) {
+            region.set_proof(node, Some(demand));
+        }
+    }
+
     /// Notes what members lack that have just gone away.
     fn note_away(&mut self, id: RegionId) {
         if let Some(region) = self.table.get_mut(id) {
@@ -311,6 +319,11 @@ impl RegionSet {
         for id in self.batch.take_held() {
             if let Some(region) = self.table.get_mut(id) {
                 region.set_minimum_rate(node.now, 0);
+            }
+        }
+        for id in self.batch.take_unproven() {
+            if let Some(region) = self.table.get_mut(id) {
+                region.set_proof(node, None);
             }
         }
         self.table.note_moving();

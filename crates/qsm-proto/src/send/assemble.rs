@@ -255,6 +255,7 @@ impl SendStream {
         if let Some(block) = block {
             self.store.add_block(block);
         }
+        self.begin_seals(now);
         self.open_next(now);
         Ok(())
     }

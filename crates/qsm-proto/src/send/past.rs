@@ -67,6 +67,7 @@ mod tests {
             start: 1,
         };
         Past {
+            sealed: 0,
             highest,
             openings: vec![opening],
         }

@@ -7,7 +7,8 @@
 //! A packet is noted when it is closed, in the order of its number; a seal is the next one after those that it is for. So
 //! that there is always room for it, the last place of each block is left free: a seal takes no block of the pool, which
 //! may have none. Receivers that wait for proof acknowledge nothing before it, so what comes up to the next seal leaves
-//! whatever the window says, if no seal is on its way.
+//! whatever the window says, if no seal is on its way. Of a stream that has sent something before it is sealed, the first
+//! seal says so: it has room behind the last place of a block, too, since it is short.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -17,14 +18,57 @@ use qsm_origin::{SEAL_GROUP, Sealer};
 use qsm_wire::{Chunk, DataHeader, Part};
 
 use super::SendStream;
-use super::seals::StreamSeals;
+use super::seals::{SealedPast, StreamSeals};
 use crate::Instant;
 
 impl SendStream {
-    /// Signs what is sent by this key, from the next packet on. Packets that are too short for a seal get none.
-    pub(crate) fn seal_by(&mut self, key: Arc<NodeKey>) {
+    /// Signs what is sent by this key, from the next packet on; `None`: signs it no more. Packets that are too short for a
+    /// seal get none. Rules R-SEC-34, R-SEC-35.
+    pub(crate) fn seal_by(&mut self, now: Instant, key: Option<Arc<NodeKey>>) {
+        if key.is_some() == self.seals.is_some() {
+            return;
+        }
+        self.close_packet(now, 0);
+        let Some(key) = key else {
+            self.write_seal(now);
+            let highest = self.store.assembled();
+            if let Some(seals) = self.seals.take() {
+                let (upto, count) = (seals.last_upto(highest), seals.count);
+                self.sealed = SealedPast { upto, count };
+            }
+            self.store.set_unsealed(false);
+            return;
+        };
+        let (highest, past) = (self.store.assembled(), self.sealed);
         let sealer = Sealer::new(self.id(), self.config.packet_bytes).ok();
-        self.seals = sealer.map(|sealer| Box::new(StreamSeals::new(key, sealer)));
+        let seals = sealer.map(|sealer| StreamSeals::new(key, sealer, highest, past));
+        self.seals = seals.map(Box::new);
+        if self.store.has_blocks() {
+            self.begin_seals(now);
+        }
+    }
+
+    /// Number of the last seal up to this packet.
+    pub(super) fn sealed_upto(&self, highest: u64) -> u64 {
+        let seals = self.seals.as_ref();
+        seals.map_or(self.sealed.upto, |seals| seals.last_upto(highest))
+    }
+
+    /// Says up to where the stream was not sealed, if that has not been said.
+    pub(super) fn begin_seals(&mut self, now: Instant) {
+        let head = self.next_head();
+        let Some(seals) = &mut self.seals else {
+            return;
+        };
+        let Some(unsealed) = seals.unsealed.take() else {
+            return;
+        };
+        let content = seals
+            .sealer
+            .begin(&seals.key, &self.header, &head, unsealed);
+        if let Ok(content) = content {
+            self.append_seal(now, &head, &content);
+        }
     }
 
     /// Takes note of the packet that has been closed last.
@@ -48,7 +92,8 @@ impl SendStream {
 
     /// Seals written so far.
     pub(crate) fn seals(&self) -> u64 {
-        self.seals.as_ref().map_or(0, |seals| seals.count)
+        let seals = self.seals.as_ref();
+        seals.map_or(self.sealed.count, |seals| seals.count)
     }
 
     /// Tells whether something has been sent since the last seal.
@@ -88,14 +133,20 @@ impl SendStream {
         let Ok(content) = seals.sealer.seal(&seals.key, &self.header, &head) else {
             return;
         };
-        seals.written.push_back(head.sequence);
-        seals.count += 1;
-        self.store.open(now, &self.header, &head);
+        self.append_seal(now, &head, &content);
+    }
+
+    fn append_seal(&mut self, now: Instant, head: &DataHeader, content: &[u8]) {
+        if let Some(seals) = &mut self.seals {
+            seals.written.push_back(head.sequence);
+            seals.count += 1;
+        }
+        self.store.open(now, &self.header, head);
         self.store.append(&Chunk {
             group: SEAL_GROUP,
             message: 0,
             part: Part::Whole,
-            content: &content,
+            content,
         });
         // Not filled up: a seal is told by its length, too.
         let (messages, coverage) = (self.counters.messages, self.config.coverage);
@@ -107,6 +158,7 @@ impl SendStream {
     pub(super) fn forget_unsealed(&mut self) {
         if let Some(seals) = &mut self.seals {
             seals.sealer.forget();
+            seals.passed = seals.last_upto(u64::MAX);
             seals.written.clear();
         }
     }
@@ -141,7 +193,7 @@ impl SendStream {
     pub(super) fn seals_among(&self, packets: usize) -> usize {
         self.seals.as_ref().map_or(0, |seals| {
             let all = seals.sealer.noted() + packets + 1;
-            all / seals.sealer.packets_max()
+            all / seals.sealer.packets_max() + usize::from(seals.unsealed.is_some())
         })
     }
 
@@ -159,7 +211,10 @@ impl SendStream {
     /// Forgets the seals that everybody has.
     pub(super) fn note_sealed_upto(&mut self, passed: u64) {
         if let Some(seals) = &mut self.seals {
-            while seals.written.front().is_some_and(|seal| *seal <= passed) {
+            while let Some(seal) = seals.written.front().copied()
+                && seal <= passed
+            {
+                seals.passed = seal;
                 seals.written.pop_front();
             }
         }
@@ -209,7 +264,7 @@ mod tests {
     struct Sender {
         stream: SendStream,
         pool: BlockPool,
-        key: NodeKey,
+        key: Arc<NodeKey>,
         number: u64,
         sent: Vec<Vec<u8>>,
     }
@@ -233,8 +288,8 @@ mod tests {
             };
             let mut stream = SendStream::new(SendConfig::new(&config), header, id, ViewNumber(1));
             let seed = [5; 32];
-            let key = NodeKey::from_seed(&seed).unwrap();
-            stream.seal_by(Arc::new(NodeKey::from_seed(&seed).unwrap()));
+            let key = Arc::new(NodeKey::from_seed(&seed).unwrap());
+            stream.seal_by(Instant(0), Some(Arc::clone(&key)));
             Self {
                 stream,
                 pool: BlockPool::new(pool_bytes, 0),

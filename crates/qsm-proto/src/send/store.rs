@@ -97,6 +97,10 @@ impl SendBuffer {
         self.trail + wide(self.index.len())
     }
 
+    pub(super) fn has_blocks(&self) -> bool {
+        self.last.is_some()
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }

@@ -161,6 +161,8 @@ pub(crate) struct Cluster {
     pub(crate) away: BTreeSet<u64>,
     /// Told with the next view: members that do not receive all groups, or have not since they came.
     pub(crate) filters: Vec<MemberFilter>,
+    /// Told with each view: terms of the region.
+    pub(crate) terms: Vec<Update>,
     /// Nodes that stand still: they hear and say nothing, and their time stands still.
     pub(crate) paused: BTreeSet<u64>,
     /// Packets of this kind do not arrive.
@@ -199,6 +201,7 @@ impl Cluster {
             members: (1..=members).collect(),
             away: BTreeSet::new(),
             filters: Vec::new(),
+            terms: Vec::new(),
             paused: BTreeSet::new(),
             filtered: None,
             withheld: BTreeSet::new(),
@@ -234,6 +237,17 @@ impl Cluster {
         (0..self.groups).map(group_name)
     }
 
+    /// The region as it is told, without terms.
+    pub(crate) fn region(&self) -> Update {
+        let groups = (0..self.groups).map(GroupId).collect();
+        Update::Region {
+            region: REGION,
+            channel: CHANNEL,
+            address: multicast(),
+            groups,
+        }
+    }
+
     /// Sends the next view, of the present `members`, to everybody.
     pub(crate) fn change_view(&mut self) {
         self.view = ViewNumber(self.view.0 + 1);
@@ -253,13 +267,7 @@ impl Cluster {
             changed: Vec::new(),
             added: added.collect(),
         });
-        let groups = (0..self.groups).map(GroupId).collect();
-        let region = Update::Region {
-            region: REGION,
-            channel: CHANNEL,
-            address: multicast(),
-            groups,
-        };
+        let region = self.region();
         let named = self.names().zip(0..).map(|(name, group)| Update::Named {
             group: GroupId(group),
             name,
@@ -270,7 +278,8 @@ impl Cluster {
             members: self.filters.clone(),
         };
         let filters = Some(filters).filter(|_| !self.filters.is_empty());
-        let updates: Vec<Update> = named.chain([region, update]).chain(filters).collect();
+        let updates = named.chain([region, update]).chain(filters);
+        let updates: Vec<Update> = updates.chain(self.terms.iter().cloned()).collect();
         self.batch(&updates);
     }
 

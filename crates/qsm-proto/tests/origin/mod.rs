@@ -1,35 +1,49 @@
 //! Proof of origin, packet by packet: what a member sends in another's name is found by the seals of that one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use qsm_identity::NodeKey;
 use qsm_proto::{Event, OriginDemand};
-use qsm_wire::membership::Update;
+use qsm_wire::membership::{Signer, Update};
 use qsm_wire::{
-    Chunk, Coverage, DataHeader, GroupId, Header, NodeId, Part, ViewNumber, cluster_number, seal,
+    Chunk, Coverage, DataHeader, GroupId, Header, Part, ViewNumber, cluster_number, seal,
 };
 
-use crate::cluster::{CHANNEL, Cluster, address, multicast, origin};
+use crate::cluster::{CHANNEL, Cluster, REGION, address, multicast, origin};
 
 const MS: Duration = Duration::from_millis(1);
 const FORGED: &[u8] = b"in another's name";
 
-fn key(node: u64) -> NodeKey {
+fn key(node: u64) -> Arc<NodeKey> {
     let mut seed = [7; 32];
     seed[..8].copy_from_slice(&node.to_le_bytes());
-    NodeKey::from_seed(&seed).unwrap()
+    Arc::new(NodeKey::from_seed(&seed).unwrap())
 }
 
 /// Four members, of whom the first publishes; all know the keys of these.
 fn cluster(demand: OriginDemand, known: &[u64]) -> Cluster {
     let mut cluster = Cluster::new(4, &[1], |_| {});
     for (node, endpoint) in &mut cluster.nodes {
-        endpoint.prove_origin(demand, key(*node));
-        for other in known {
-            assert!(endpoint.trust(NodeId(*other), key(*other).public()));
-        }
+        endpoint.sign_by(key(*node));
     }
+    cluster.terms = proof(demand, known.iter().map(|node| (*node, *node))).to_vec();
+    cluster.batch(&cluster.terms.clone());
+    cluster.run(MS * 20);
     cluster
+}
+
+/// The region demands this, and these nodes publish there by the keys of those.
+fn proof(demand: OriginDemand, known: impl IntoIterator<Item = (u64, u64)>) -> [Update; 2] {
+    let signers = known.into_iter().map(|(node, of)| Signer {
+        origin: origin(node),
+        key: key(of).public().to_string(),
+    });
+    let (region, signers) = (REGION, signers.collect());
+    [
+        Update::Proof { region, demand },
+        Update::Signers { region, signers },
+    ]
 }
 
 /// Member 3 multicasts a packet of this number in the name of the publisher.
@@ -75,9 +89,14 @@ fn told(cluster: &Cluster, member: u64) -> u64 {
     events
         .filter_map(|event| match event {
             Event::Forged {
-                sender, packets, ..
+                sender,
+                packets,
+                source,
+                ..
             } => {
                 assert_eq!(*sender, origin(1));
+                let from = [1, 3].map(|node| Some(address(node)));
+                assert!(from.contains(source), "{source:?}");
                 Some(*packets)
             }
             _ => None,
@@ -139,8 +158,78 @@ fn the_next_packet_in_another_name_is_never_delivered_and_the_right_one_is() {
         check(&cluster, member, 10);
         assert_eq!(cluster.nodes[&member].stats().packets_forged, 1);
         assert_eq!(told(&cluster, member), 1);
+        let event = cluster.events[&member].iter();
+        let mut sources = event.filter_map(|event| match event {
+            Event::Forged { source, .. } => Some(*source),
+            _ => None,
+        });
+        assert_eq!(sources.next(), Some(Some(address(3))));
     }
     assert_eq!(cluster.total(|stats| stats.packets_lost), 0);
+}
+
+// Rules R-SEC-34, R-SEC-35.
+#[test]
+fn proof_that_is_demanded_in_mid_stream_and_given_up_again_loses_nothing() {
+    for first in [OriginDemand::Audit, OriginDemand::Verified] {
+        let mut cluster = Cluster::new(4, &[1], |_| {});
+        for (node, endpoint) in &mut cluster.nodes {
+            endpoint.sign_by(key(*node));
+        }
+        cluster.flight.loss.data_ppm = 100_000;
+        let verified = Some(OriginDemand::Verified);
+        let demands = [None, Some(first), verified, None, verified, None];
+        let mut number = 0u64;
+        for (turn, demand) in demands.into_iter().enumerate() {
+            // Receivers are told before the sender, or after it.
+            let nodes = if turn % 2 == 0 {
+                [1, 2, 3, 4]
+            } else {
+                [4, 3, 2, 1]
+            };
+            for node in nodes {
+                let updates = match demand {
+                    Some(demand) => proof(demand, [(1, 1)]).to_vec(),
+                    None => vec![cluster.region()],
+                };
+                cluster.batch_for(node, &updates);
+                for _ in 0..50 {
+                    number += 1;
+                    cluster.publish(1, 0, &number.to_le_bytes());
+                    cluster.run(MS / 8);
+                }
+            }
+        }
+        cluster.settle(Duration::from_secs(10));
+        for member in 1..=4 {
+            check(&cluster, member, number);
+        }
+        assert_eq!(cluster.total(|stats| stats.packets_forged), 0);
+        assert_eq!(cluster.total(|stats| stats.packets_lost), 0);
+        assert!(cluster.nodes[&1].stats().seals_sent > 2);
+    }
+}
+
+// Rule R-SEC-34.
+#[test]
+fn a_demand_reaches_what_was_sent_last_before_it() {
+    let mut cluster = Cluster::new(4, &[1], |_| {});
+    for (node, endpoint) in &mut cluster.nodes {
+        endpoint.sign_by(key(*node));
+    }
+    // The last packet is missing where proof is demanded, and nothing follows it.
+    cluster.withheld.insert((2, 2));
+    cluster.publish(1, 0, &1u64.to_le_bytes());
+    cluster.run(MS);
+    cluster.publish(1, 0, &2u64.to_le_bytes());
+    cluster.run(MS / 4);
+    cluster.batch(&proof(OriginDemand::Verified, [(1, 1)]));
+    cluster.run(MS);
+    cluster.withheld.clear();
+    cluster.settle(Duration::from_secs(5));
+    for member in 1..=4 {
+        check(&cluster, member, 2);
+    }
 }
 
 // Rule R-SEC-31.
@@ -220,9 +309,7 @@ fn of_a_sender_whose_key_is_not_known_nothing_is_taken_until_it_is() {
     }
     assert_eq!(got(&cluster, 2).len(), 0);
     assert!(cluster.nodes[&2].stats().discard_untrusted > 0);
-    for endpoint in cluster.nodes.values_mut() {
-        endpoint.trust(NodeId(1), key(1).public());
-    }
+    cluster.batch(&proof(OriginDemand::Verified, [(1, 1)]));
     cluster.publish(1, 0, &4u64.to_le_bytes());
     cluster.settle(Duration::from_secs(5));
     for member in 2..=4 {
@@ -233,10 +320,9 @@ fn of_a_sender_whose_key_is_not_known_nothing_is_taken_until_it_is() {
 // Rule R-SEC-31.
 #[test]
 fn a_seal_that_somebody_else_has_signed_proves_nothing() {
-    let mut cluster = cluster(OriginDemand::Verified, &[1]);
-    for endpoint in cluster.nodes.values_mut() {
-        endpoint.trust(NodeId(1), key(9).public());
-    }
+    let mut cluster = cluster(OriginDemand::Verified, &[]);
+    cluster.batch(&proof(OriginDemand::Verified, [(1, 9)]));
+    cluster.run(MS * 20);
     cluster.publish(1, 0, &1u64.to_le_bytes());
     cluster.run(Duration::from_millis(300));
     assert_eq!(got(&cluster, 2).len(), 0);

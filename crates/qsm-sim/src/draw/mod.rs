@@ -9,6 +9,7 @@ mod foreign;
 mod insider;
 mod lifetimes;
 mod minima;
+mod origin;
 mod paces;
 mod parities;
 mod prompt;
@@ -34,6 +35,7 @@ use self::foreign::add_foreign;
 use self::insider::add_insider;
 use self::lifetimes::add_lifetimes;
 use self::minima::add_minima;
+use self::origin::add_origin;
 use self::paces::add_paces;
 use self::parities::add_parities;
 use self::prompt::add_prompt;
@@ -128,10 +130,11 @@ fn add_choices(options: SimOptions, sizes: &SwarmOptions) -> SimOptions {
         _ => add_strangers(add_foreign(options)),
     };
     let options = add_send_limit(options);
-    match sizes.faults_max {
+    let options = match sizes.faults_max {
         0 => options,
         _ => add_insider(options),
-    }
+    };
+    add_origin(options)
 }
 
 /// Times after which nodes that are away are gone. A crowd is waited for four times as long, and

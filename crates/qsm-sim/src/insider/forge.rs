@@ -6,9 +6,9 @@ use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
 use qsm_proto::ring::CALL;
 use qsm_wire::{
-    Absent, AbsentCause, Ack, Coverage, Data, DataHeader, Header, Heartbeat, Hop, Kind,
-    MemberIndex, Opening, Origin, Request, RequestHead, SeqRange, SlotHead, StreamId, Summary,
-    SummarySlot, Token, TokenHead, TokenWriter, cluster_number, seal,
+    Absent, AbsentCause, Ack, Chunk, Coverage, Data, DataHeader, GroupId, Header, Heartbeat, Hop,
+    Kind, MemberIndex, Opening, Origin, Part, Request, RequestHead, SeqRange, SlotHead, StreamId,
+    Summary, SummarySlot, Token, TokenHead, TokenWriter, cluster_number, seal,
 };
 
 use super::{Liar, Lie};
@@ -19,6 +19,9 @@ const LIMIT_BYTES: usize = 1400;
 /// Farthest that it gives out its own stream to go: others ask for each of the packets, again and again, and
 /// each request is some inputs of theirs.
 const AHEAD_MAX: u64 = 200;
+
+/// Group of chunks that say they are seals.
+const SEAL_GROUP: GroupId = GroupId(u32::MAX - 1);
 
 /// A member of a region, as it is addressed.
 #[derive(Debug, Clone, Copy)]
@@ -127,11 +130,48 @@ impl Liar {
             Lie::Deaths => self.death(scene),
             Lie::Ahead => self.ahead(scene),
             Lie::Extents => self.extent(scene),
+            Lie::Names => self.in_name(scene),
             Lie::Limits | Lie::Silence | Lie::Watermarks => Vec::new(),
         };
         made.iter_mut()
             .for_each(|(_, bytes)| seal(bytes, Coverage::Head));
         made
+    }
+
+    /// Data that another is to have sent: what it sends next, or what somebody may miss; now and then a seal of nobody.
+    fn in_name(&mut self, scene: &Scene<'_>) -> Vec<(SocketAddr, Vec<u8>)> {
+        let groups: Vec<GroupId> = scene.region.groups().to_vec();
+        let (Some(stream), Some(group)) = (self.pick(&scene.streams), self.pick(&groups)) else {
+            return Vec::new();
+        };
+        let next = stream.highest.saturating_add(1);
+        let sequence = match self.random.below(3) {
+            0 => next + self.random.below(8),
+            1 => next,
+            _ => next.saturating_sub(self.random.below(16)).max(1),
+        };
+        let head = DataHeader {
+            channel: stream.id.channel,
+            view: scene.region.view().number(),
+            sequence,
+            view_age: 0,
+        };
+        let mut bytes = Vec::new();
+        head.encode(&scene.header(stream.id.origin), &mut bytes);
+        let (group, content) = match self.chance(4) {
+            true => (SEAL_GROUP, [7; 80]),
+            false => (group, [9; 80]),
+        };
+        let message = u32::try_from(sequence % (1 << 20)).unwrap_or(0);
+        let message = if group == SEAL_GROUP { 0 } else { message };
+        let forged = Chunk {
+            group,
+            message,
+            part: Part::Whole,
+            content: &content,
+        };
+        forged.encode(&mut bytes);
+        scene.to_all(&bytes)
     }
 
     /// A number beside this one, or absurd.

@@ -1,5 +1,5 @@
 //! A member that lies, in its own name only: where packets are sealed by pairs or signed (R-SEC-15),
-//! nobody can speak in another's.
+//! nobody can speak in another's, but in data. Where these are verified (R-SEC-32) it sends such as well.
 //!
 //! Its endpoint is a normal one. What it sends is changed, held back, or joined by packets that are made
 //! up from what it knows. `PROTOCOL.md` says what such a member can do.
@@ -38,6 +38,8 @@ pub enum Lie {
     Silence,
     /// Says that its own stream goes farther than it does, and gives packets far numbers.
     Ahead,
+    /// Sends packets with messages, and seals, in the names of others. Drawn where these are verified.
+    Names,
     /// Raises the watermarks of tokens. Not drawn: members believe it.
     Watermarks,
     /// Says that streams of others go farther than they do. Not drawn: members believe it.
@@ -46,7 +48,7 @@ pub enum Lie {
 
 impl Lie {
     /// All kinds, with their names in scenarios.
-    pub const ALL: [(&'static str, Self); 10] = [
+    pub const ALL: [(&'static str, Self); 11] = [
         ("requests", Self::Requests),
         ("absences", Self::Absences),
         ("leadership", Self::Leadership),
@@ -55,6 +57,7 @@ impl Lie {
         ("deaths", Self::Deaths),
         ("silence", Self::Silence),
         ("ahead", Self::Ahead),
+        ("names", Self::Names),
         ("watermarks", Self::Watermarks),
         ("extents", Self::Extents),
     ];

@@ -1,8 +1,9 @@
 use core::net::SocketAddr;
 
-use super::field::{message, record};
+use super::field::{Field, message, record};
 use super::member::{Member, Sender};
-use crate::{ChannelId, GroupId, Origin, RegionId, ViewNumber};
+use crate::raw::Reader;
+use crate::{ChannelId, DecodeError, GroupId, Origin, RegionId, ViewNumber};
 
 /// A region's next view as a difference: the members of view `base` without `removed`, those in
 /// `leaving` marked, those in `changed` as they are there, then `added` at the end, and those who
@@ -120,12 +121,46 @@ pub enum Update {
         /// Packets per second of each sender; 2³²-1: as many as it likes.
         packets_per_second: u32,
     },
+    /// Proof that is demanded of what is sent to a region (R-SEC-34). It replaces what was said of the region before; of a
+    /// region that is told again without it none is demanded.
+    Proof {
+        /// The region.
+        region: RegionId,
+        /// The strictest demand of its groups.
+        demand: OriginDemand,
+    },
+    /// To the members of a region of which proof is demanded: the keys of those who publish there (R-SEC-34). It replaces
+    /// what was said before.
+    Signers {
+        /// The region.
+        region: RegionId,
+        /// Who publishes, ascending.
+        signers: Vec<Signer>,
+    },
     /// To a node that was away when this sender said goodbye: the packets that it lacks of that were not
     /// for it (R-VIEW-16). Comes before [`Update::Dead`].
     NothingOwed {
         /// The sender.
         origin: Origin,
     },
+}
+
+/// Demand on the packets of a region's senders. A later one is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OriginDemand {
+    /// Messages are delivered as ever, and packets that their sender has not made are told.
+    Audit,
+    /// Messages wait until their packets are proven. A forged packet is dropped, told, and asked for again.
+    Verified,
+}
+
+/// A node, and the key by which it signs what it sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signer {
+    /// The node.
+    pub origin: Origin,
+    /// Its public key as a text, `qsm-node-1.…`.
+    pub key: String,
 }
 
 /// Bounds of what a node sends again, in every interval of 10 ms. Of two that are given both hold.
@@ -183,6 +218,23 @@ record! { RepairLimit { bytes_per_second, share_ppm } }
 record! { GroupStart { group, view } }
 record! { GroupLifetime { group, ms } }
 record! { MemberFilter { origin, unwanted, since } }
+record! { Signer { origin, key } }
+
+impl Field for OriginDemand {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(match self {
+            Self::Audit => 1,
+            Self::Verified => 2,
+        });
+    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            1 => Ok(Self::Audit),
+            2 => Ok(Self::Verified),
+            _ => Err(DecodeError::BadValue),
+        }
+    }
+}
 
 message! { Update [3 => View] {
     1 => Named { group, name },
@@ -197,4 +249,6 @@ message! { Update [3 => View] {
     11 => Repairs { told },
     12 => MinimumRate { region, packets_per_second },
     13 => NothingOwed { origin },
+    14 => Proof { region, demand },
+    15 => Signers { region, signers },
 } }

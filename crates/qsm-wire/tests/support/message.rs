@@ -3,9 +3,9 @@
 use qsm_wire::membership::{
     About, Answer, AnswerRows, AwayReason, FromService, GroupAnswer, GroupDecision, GroupLifetime,
     GroupRate, GroupRates, GroupReport, GroupRow, GroupStart, GroupWay, Hello, Member,
-    MemberFilter, NearRegion, NodeRow, PlanLimits, QueryKind, Rates, RegionDecision, RegionHints,
-    RegionKind, RegionReport, RegionRow, RepairLimit, Role, Sender, Strain, ToService, ToldLimit,
-    Update, ViewStep,
+    MemberFilter, NearRegion, NodeRow, OriginDemand, PlanLimits, QueryKind, Rates, RegionDecision,
+    RegionHints, RegionKind, RegionReport, RegionRow, RepairLimit, Role, Sender, Signer, Strain,
+    ToService, ToldLimit, Update, ViewStep,
 };
 use qsm_wire::{ChannelId, GroupId, Incarnation, RegionId, ViewNumber};
 
@@ -248,7 +248,7 @@ fn step(dice: &mut Dice) -> ViewStep {
 }
 
 fn update(dice: &mut Dice) -> Update {
-    match dice.below(13) {
+    match dice.below(15) {
         0 => Update::Named {
             group: GroupId(dice.u32()),
             name: text(dice),
@@ -294,25 +294,45 @@ fn update(dice: &mut Dice) -> Update {
                 }),
             }),
         },
-        8 => Update::Lifetimes {
+        8..14 => terms(dice),
+        _ => Update::Dead {
+            origin: origin(dice),
+        },
+    }
+}
+
+fn terms(dice: &mut Dice) -> Update {
+    match dice.below(6) {
+        0 => Update::Lifetimes {
             region: RegionId(dice.u32()),
             groups: dice.list(4, |dice| GroupLifetime {
                 group: GroupId(dice.u32()),
                 ms: dice.u32(),
             }),
         },
-        9 => Update::Repairs {
+        1 => Update::Repairs {
             told: told_limit(dice),
         },
-        10 => Update::MinimumRate {
+        2 => Update::MinimumRate {
             region: RegionId(dice.u32()),
             packets_per_second: dice.u32(),
         },
-        11 => Update::NothingOwed {
+        3 => Update::NothingOwed {
             origin: origin(dice),
         },
-        _ => Update::Dead {
-            origin: origin(dice),
+        4 => Update::Proof {
+            region: RegionId(dice.u32()),
+            demand: match dice.flag() {
+                true => OriginDemand::Audit,
+                false => OriginDemand::Verified,
+            },
+        },
+        _ => Update::Signers {
+            region: RegionId(dice.u32()),
+            signers: dice.list(3, |dice| Signer {
+                origin: origin(dice),
+                key: text(dice),
+            }),
         },
     }
 }

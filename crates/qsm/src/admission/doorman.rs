@@ -295,6 +295,10 @@ impl Rights for Guest {
         }
     }
 
+    fn key(&self) -> String {
+        self.key.to_string()
+    }
+
     fn summary(&self) -> String {
         let key = self.key.to_string();
         let mut text = key.rsplit('.').next().unwrap_or_default().to_owned();

@@ -203,7 +203,7 @@ impl Identity {
         self.crl.as_deref()
     }
 
-    pub(super) fn key(&self) -> &Arc<NodeKey> {
+    pub(crate) fn key(&self) -> &Arc<NodeKey> {
         &self.key
     }
 

@@ -235,9 +235,21 @@ fn configure(settings: &ServiceSettings, port: &Ports, discovery: SocketAddr) ->
     config
 }
 
+/// Checks that hints ask for nothing that this network cannot give. Rule R-SEC-34.
+pub(crate) fn check_hints(
+    hints: &ServiceHints,
+    network: &NetworkOptions,
+) -> Result<(), StartError> {
+    match hints.has_origins() && network.identity.is_none() {
+        true => Err(StartError::OriginWithoutTokens),
+        false => Ok(()),
+    }
+}
+
 /// Opens the sockets and starts the thread.
 pub(crate) fn start(settings: ServiceSettings) -> Result<RunningService, StartError> {
     check_name("cluster", &settings.cluster)?;
+    check_hints(&settings.hints, &settings.network)?;
     let (network, cluster) = (&settings.network, &settings.cluster);
     let protection = Protection::new(network, cluster, settings.revoked.clone())?;
     let interface = settings.network.choose(None)?;

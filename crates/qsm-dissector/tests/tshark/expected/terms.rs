@@ -1,5 +1,5 @@
 use qsm_wire::RegionId;
-use qsm_wire::membership::{GroupLifetime, MemberFilter, RepairLimit, ToldLimit, Update};
+use qsm_wire::membership::{GroupLifetime, MemberFilter, RepairLimit, Signer, ToldLimit, Update};
 
 use super::Sheet;
 
@@ -22,8 +22,23 @@ pub(super) fn of_terms(sheet: &mut Sheet, terms: &Update) {
             sheet.put("update", 13);
             sheet.origin("origin", *origin);
         }
+        Update::Proof { region, demand } => {
+            sheet.put("update", 14);
+            sheet.put("region", region);
+            sheet.put("proof", *demand as u8 + 1);
+        }
+        Update::Signers { region, signers } => {
+            sheet.put("update", 15);
+            sheet.put("region", region);
+            signers.iter().for_each(|one| of_signer(sheet, one));
+        }
         other => panic!("{other:?} is compared nowhere"),
     }
+}
+
+fn of_signer(sheet: &mut Sheet, one: &Signer) {
+    sheet.origin("origin", one.origin);
+    sheet.text("signer.key", &one.key);
 }
 
 fn of_lifetime(sheet: &mut Sheet, one: GroupLifetime) {

@@ -9,6 +9,8 @@
 //! its sender keeps it, and a forged packet that took its place can be asked for again.
 
 use core::time::Duration;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use qsm_origin::{Finding, Seal, Verdict, Verifier};
 
@@ -17,7 +19,11 @@ use crate::receive::{Incoming, PacketStore, StreamContext};
 use crate::{Instant, OriginDemand};
 
 /// Shortest time between two words on forged packets of one stream.
-const TELL_EVERY: Duration = Duration::from_millis(100);
+const TELL_EVERY: Duration = Duration::from_secs(1);
+/// Time in which seals that prove nothing are counted.
+const FALSE_SEALS_TIME: Duration = Duration::from_millis(100);
+/// Packets of one stream of which it is remembered where they came from; the oldest make room. More than a usual seal is for.
+const SOURCES_MAX: usize = 128;
 /// Seals of one stream that may prove nothing in that time: each costs a verification. Those that come beyond are dropped,
 /// and asked for again.
 const FALSE_SEALS_MAX: u32 = 64;
@@ -40,6 +46,10 @@ pub(super) struct StreamProof {
 struct ForgedLog {
     packets: u64,
     sequence: u64,
+    /// Where that one came from.
+    source: Option<SocketAddr>,
+    /// Where the latest packets came from.
+    sources: VecDeque<(u64, SocketAddr)>,
     next_word: Instant,
     false_seals: u32,
     false_until: Instant,
@@ -51,6 +61,8 @@ pub(crate) struct ForgedPackets {
     /// Number of one of them.
     pub(crate) sequence: u64,
     pub(crate) packets: u64,
+    /// Where that one came from; `None`: that is not known any more.
+    pub(crate) source: Option<SocketAddr>,
 }
 
 impl StreamProof {
@@ -59,7 +71,12 @@ impl StreamProof {
     }
 
     fn holds(&self, sequence: u64) -> bool {
-        self.waits_for_proof() && sequence > self.proven && !self.verifier.is_proven(sequence)
+        self.waits_for_proof() && sequence > self.proven && !self.is_settled(sequence)
+    }
+
+    /// Tells whether nothing more will be known of this packet by seals.
+    fn is_settled(&self, sequence: u64) -> bool {
+        self.verifier.is_proven(sequence) || self.verifier.is_unsealed(sequence)
     }
 
     /// The packet says it is a seal, and too many have said so falsely.
@@ -70,14 +87,34 @@ impl StreamProof {
 }
 
 impl ForgedLog {
-    fn note(&mut self, sequence: u64) {
+    /// This packet, which has just come, is forged.
+    fn note_latest(&mut self, sequence: u64) {
+        let from = self.sources.iter().rfind(|one| one.0 == sequence);
+        self.note(sequence, from.copied());
+    }
+
+    /// This packet is forged, which was the first to come of several with its number.
+    fn note_first(&mut self, sequence: u64) {
+        let from = self.sources.iter().find(|one| one.0 == sequence);
+        self.note(sequence, from.copied());
+    }
+
+    fn note(&mut self, sequence: u64, from: Option<(u64, SocketAddr)>) {
         self.packets += 1;
         self.sequence = sequence;
+        self.source = from.map(|(_, address)| address);
+    }
+
+    fn note_source(&mut self, sequence: u64, from: SocketAddr) {
+        if self.sources.len() >= SOURCES_MAX {
+            self.sources.pop_front();
+        }
+        self.sources.push_back((sequence, from));
     }
 
     fn note_false_seal(&mut self, now: Instant) {
         if now >= self.false_until {
-            self.false_until = now.after(TELL_EVERY);
+            self.false_until = now.after(FALSE_SEALS_TIME);
             self.false_seals = 0;
         }
         self.false_seals += 1;
@@ -85,22 +122,44 @@ impl ForgedLog {
 }
 
 impl ReceiveStream {
-    /// Packets above those that are known are judged from now on.
+    /// Packets behind the first gap are judged from now on.
     pub(crate) fn demand_proof(
         &mut self,
         demand: OriginDemand,
         mut verifier: Verifier,
         give_up: Duration,
     ) {
-        verifier.forget_upto(self.highest);
+        verifier.forget_upto(self.contiguous);
         self.proof = Some(Box::new(StreamProof {
             demand,
             verifier,
-            proven: self.highest,
+            proven: self.contiguous,
             give_up,
             findings: Vec::new(),
             forged: ForgedLog::default(),
         }));
+    }
+
+    /// Something else is demanded of packets that are judged; `None`: they are judged no more.
+    pub(crate) fn change_demand(&mut self, now: Instant, demand: Option<OriginDemand>) {
+        match (&mut self.proof, demand) {
+            (Some(proof), Some(demand)) => {
+                // What did not have to wait has been acknowledged.
+                if !proof.waits_for_proof() {
+                    proof.proven = proof.proven.max(self.contiguous);
+                }
+                proof.demand = demand;
+            }
+            (proof, _) => *proof = None,
+        }
+        self.go_on(now);
+    }
+
+    /// A packet has come from here.
+    pub(crate) fn note_source(&mut self, sequence: u64, from: SocketAddr) {
+        if let Some(proof) = &mut self.proof {
+            proof.forged.note_source(sequence, from);
+        }
     }
 
     /// Tells whether packets are judged.
@@ -163,7 +222,7 @@ impl ReceiveStream {
         };
         let stats = &mut context.delivery.stats;
         let takes = match verdict {
-            Verdict::Proven | Verdict::Waits | Verdict::Past => true,
+            Verdict::Proven | Verdict::Waits | Verdict::Unsealed | Verdict::Past => true,
             Verdict::Beyond if !proof.waits_for_proof() => true,
             Verdict::Beyond | Verdict::Foreign => {
                 stats.discard_ahead += 1;
@@ -177,7 +236,7 @@ impl ReceiveStream {
                 if !matches!(Seal::read(datagram), Ok(None)) {
                     proof.forged.note_false_seal(now);
                 }
-                proof.forged.note(sequence);
+                proof.forged.note_latest(sequence);
                 stats.packets_forged += 1;
                 false
             }
@@ -199,7 +258,7 @@ impl ReceiveStream {
         for sequence in forged.map(|one| one.sequence) {
             context.delivery.stats.packets_forged += 1;
             if let Some(proof) = &mut self.proof {
-                proof.forged.note(sequence);
+                proof.forged.note_first(sequence);
             }
             self.reopen(sequence, context);
         }
@@ -236,10 +295,10 @@ impl ReceiveStream {
         {
             let next = proof.proven + 1;
             let (waits, verified) = (proof.verifier.waits(next), proof.waits_for_proof());
-            let proven = proof.verifier.is_proven(next);
+            let settled = proof.is_settled(next);
             let in_vain = waits && proof.verifier.is_sealed_within(next, self.contiguous);
             let given_up = self.lookup(next).is_some_and(PacketState::is_given_up);
-            match (proven || given_up, verified) {
+            match (settled || given_up, verified) {
                 (true, _) => {}
                 (false, true) if in_vain => self.lose_unproven(next, context),
                 (false, true) if waits => break,
@@ -291,8 +350,8 @@ impl ReceiveStream {
             && proof.proven < upto
         {
             let next = proof.proven + 1;
-            let proven = proof.verifier.is_proven(next);
-            if !proven && !self.slot(next).is_given_up() {
+            let settled = proof.is_settled(next);
+            if !settled && !self.slot(next).is_given_up() {
                 self.lose_unproven(next, context);
             }
             if let Some(proof) = &mut self.proof {
@@ -312,6 +371,7 @@ impl ReceiveStream {
         Some(ForgedPackets {
             sequence: log.sequence,
             packets: core::mem::take(&mut log.packets),
+            source: log.source,
         })
     }
 

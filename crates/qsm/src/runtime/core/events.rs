@@ -2,15 +2,17 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use qsm_net::PortError;
 use qsm_proto::{MessageRange, UnconfirmedCause, UnservedCause};
 use qsm_wire::membership::{Answer, AnswerRows};
+use qsm_wire::{Origin, RegionId};
 
 use super::Core;
 use super::pending::Asked;
 use crate::error::{RequestError, Unconfirmed, Unserved};
-use crate::event::Event;
+use crate::event::{Event, Forged};
 
 impl Core {
     pub(super) fn take_events(&mut self) {
@@ -53,6 +55,43 @@ impl Core {
         }
     }
 
+    /// The member of this node's regions at an address.
+    fn member_at(&self, address: SocketAddr) -> Option<Origin> {
+        let regions = self.endpoint.regions();
+        let mut members = regions.flat_map(|region| region.view().members().iter());
+        let member = members.find(|member| member.address == address);
+        member.map(|member| member.origin)
+    }
+
+    /// Packets in another's name, if that is what it tells of.
+    fn forged(&self, event: &qsm_proto::Event) -> Option<Forged> {
+        let qsm_proto::Event::Forged {
+            region,
+            sender,
+            sequence,
+            packets,
+            source,
+        } = *event
+        else {
+            return None;
+        };
+        Some(Forged {
+            region,
+            sender,
+            sequence,
+            packets,
+            source,
+            member: source.and_then(|source| self.member_at(source)),
+        })
+    }
+
+    fn back(&mut self, region: RegionId, away: Duration) -> Event {
+        let groups = self.endpoint.regions().find(|it| it.id() == region);
+        let groups = groups.map_or(Vec::new(), |region| region.groups().to_vec());
+        self.routes.back(&groups, away);
+        Event::Back { region, away }
+    }
+
     /// Events for the application.
     fn tell(&mut self, event: qsm_proto::Event) {
         use qsm_proto::Event as Proto;
@@ -68,12 +107,7 @@ impl Core {
             Proto::Damaged(damage) => Event::Damaged(damage),
             Proto::Deaf(deafness) => Event::Deaf(deafness),
             Proto::Hears(deafness) => Event::Hears(deafness),
-            Proto::Back { region, away } => {
-                let groups = self.endpoint.regions().find(|it| it.id() == region);
-                let groups = groups.map_or(Vec::new(), |region| region.groups().to_vec());
-                self.routes.back(&groups, away);
-                Event::Back { region, away }
-            }
+            Proto::Back { region, away } => self.back(region, away),
             Proto::Expelled => Event::Expelled,
             Proto::Excluded => Event::Excluded,
             Proto::ServiceLost => {
@@ -123,8 +157,11 @@ impl Core {
                 }
                 Event::Unserved(unserved)
             }
-            // Events of later versions of the protocol crate say nothing to this one.
-            _ => return,
+            other => match self.forged(&other) {
+                Some(forged) => Event::Forged(forged),
+                // Events of later versions of the protocol crate say nothing to this one.
+                None => return,
+            },
         };
         self.readers.tell(&event);
     }

@@ -34,6 +34,7 @@ use crate::runtime::embedding::Embedding;
 use crate::runtime::engine::{Engine, Engines};
 use crate::runtime::name;
 use crate::runtime::random::random;
+use crate::runtime::service::check_hints;
 use crate::runtime::settings::{Embedded, NodeSettings, check_name};
 use crate::runtime::threads::ThreadOptions;
 use crate::runtime::transmit::Transmitter;
@@ -115,6 +116,7 @@ impl Plan {
         let name = settings.name.clone().unwrap_or_else(name::of_process);
         check_name("node", &name)?;
         check_identity(&mut settings, &name)?;
+        check_hints(&settings.hints, &settings.network)?;
         let interface = settings.network.choose(settings.service)?;
         if settings.service.is_none() && !settings.network.discovers(&interface) {
             return Err(StartError::NoService);
@@ -236,11 +238,13 @@ impl Plan {
         now: Instant,
     ) -> Result<(Recorded, Option<PathBuf>), StartError> {
         let seed = Seed(random());
+        let mut endpoint = Endpoint::new(config.clone(), seed, now)?;
+        if let Some(identity) = &self.settings.network.identity {
+            endpoint.sign_by(Arc::clone(identity.key()));
+        }
         let Some(options) = self.settings.recording.of_core(place) else {
-            let endpoint = Endpoint::new(config, seed, now)?;
             return Ok((Recorded::new(endpoint, None), None));
         };
-        let endpoint = Endpoint::new(config.clone(), seed, now)?;
         let setup = Setup {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             wall_clock: clock::wall(),
