@@ -285,7 +285,7 @@ fn forge_data(target: &mut Target) {
     insider.listen();
     for ahead in 1..=4 {
         let packet = in_name(&known, known.last + ahead, target.sent + ahead);
-        let sealed = insider.forge(&packet).swap_remove(0);
+        let sealed = insider.forge_data(&packet);
         places
             .iter()
             .for_each(|to| insider.listener.send(*to, &sealed));

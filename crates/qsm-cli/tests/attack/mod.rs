@@ -280,6 +280,18 @@ impl Insider {
         forged
     }
 
+    /// A data packet, which is made in another's name, sealed as members seal data: by the key of all.
+    pub(crate) fn forge_data(&self, packet: &[u8]) -> Vec<u8> {
+        let now = self.started.elapsed();
+        let mut epochs = Epochs::new();
+        for order in &self.orders {
+            epochs.take(now, EpochOrder::decode(order).unwrap());
+        }
+        let mut sealed = Vec::new();
+        epochs.seal(packet, &mut sealed).unwrap();
+        sealed
+    }
+
     /// Opens a packet by the key that it names, or any other that there is.
     pub(crate) fn opens(&mut self, packet: &[u8], others: &[u32]) -> Option<Vec<u8>> {
         let named = sealed_by(packet).into_iter();
