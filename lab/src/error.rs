@@ -21,6 +21,13 @@ pub enum LabError {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// The link's properties cannot be had, or it would not be one.
+    BadLink {
+        /// What is wrong, and what to do.
+        wrong: &'static str,
+    },
+    /// The id of a site or link was handed out by another lab.
+    ForeignLink,
     /// The host id was handed out by another lab.
     ForeignHost {
         /// The id.
@@ -91,6 +98,10 @@ impl fmt::Display for LabError {
             } => {
                 write!(f, "`{line}` failed: {}; {remedy}", stderr.trim_end())
             }
+            Self::BadLink { wrong } => f.write_str(wrong),
+            Self::ForeignLink => f.write_str(
+                "the site or link belongs to another lab; use ids that this lab has returned",
+            ),
             Self::ForeignHost { host } => {
                 write!(
                     f,
@@ -146,7 +157,9 @@ impl std::error::Error for LabError {
         match self {
             Self::System { source, .. } => Some(source),
             Self::Unavailable(unavailable) => Some(unavailable),
-            Self::Command { .. }
+            Self::BadLink { .. }
+            | Self::Command { .. }
+            | Self::ForeignLink
             | Self::ForeignHost { .. }
             | Self::LinkDown { .. }
             | Self::LossOutOfRange { .. }

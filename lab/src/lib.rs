@@ -53,7 +53,14 @@
 //!    speed, repeatable from a seed; but only for programs of this project, and the kernel's
 //!    counters know nothing of it.
 //!
-//! Neither `tc netem` nor anything else that delays packets is used: test machines often lack it.
+//! # Sites and links
+//!
+//! A lab has one site, the switch; [`Lab::add_site`] adds others, and [`Lab::link`] joins two of them
+//! by a link with a delay, jitter, loss, a rate and a queue ([`LinkShape`]). What a switch forwards to
+//! its end of a link a thread of this program reads (by a TAP interface, so trains are cut), holds, and
+//! hands to the switch at the other end. Links carry IP to single hosts, and no multicast. They need
+//! `/dev/net/tun`, and not `tc netem`, which test machines often lack. A host's port can seem another
+//! to hosts behind a link, as if a translator of addresses were between ([`Lab::translate`]).
 //!
 //! # What is cleaned up, and when
 //!
@@ -65,7 +72,8 @@
 //!
 //! # Limits
 //!
-//! At most [`HOSTS_MAX`] hosts and [`PROCESSES_MAX`] running processes in a lab. IPv4, and IPv6 only in
+//! At most [`HOSTS_MAX`] hosts and [`PROCESSES_MAX`] running processes in a lab, and [`LINK_HELD_MAX`]
+//! packets on their way in each direction of a link. Links form no loops. IPv4, and IPv6 only in
 //! labs made by [`Lab::with_ipv6`]. `/sys`
 //! inside a host's process still shows the outer machine's interfaces, since mounts are shared;
 //! `/proc/net` and `/proc/sys/net` show the host's.
@@ -74,6 +82,8 @@ mod actor;
 mod availability;
 mod damage;
 mod error;
+mod lane;
+mod link;
 mod machine;
 mod namespace;
 mod network;
@@ -81,16 +91,23 @@ mod pidfd;
 mod process;
 mod registry;
 mod rules;
+mod shape;
+mod site;
 mod skip;
 mod strays;
+mod tap;
 mod tool;
 
 pub use actor::{Actor, ActorError};
 pub use damage::{Damage, Spared};
 pub use error::{LabError, Unavailable};
+pub use lane::LinkCounters;
+pub use link::LinkId;
 pub use machine::{HOSTS_MAX, Host, HostId, Lab, PROCESSES_MAX, Switch};
 pub use namespace::{Guard, Namespace};
 pub use network::Network;
 pub use process::{Output, Process};
-pub use rules::{Direction, Drops, LOSS_PPM_MAX, Traffic};
+pub use rules::{Direction, Drops, LOSS_PPM_MAX, Traffic, Translation};
+pub use shape::{LINK_HELD_MAX, LinkShape};
+pub use site::SiteId;
 pub use skip::{pass_over, ready, skip};

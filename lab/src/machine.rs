@@ -8,11 +8,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::availability;
 use crate::damage::{self, Damage};
 use crate::error::{LabError, Unavailable};
+use crate::lane::LinkCounters;
+use crate::link::{Link, LinkId};
 use crate::namespace::{Guard, Namespace};
 use crate::network::Network;
 use crate::process::{Output, Process, SharedChild};
 use crate::registry::{self, Registration};
-use crate::rules::{self, Direction, Drops, Traffic};
+use crate::rules::{self, Direction, Drops, Traffic, Translation};
+use crate::shape::LinkShape;
+use crate::site::{Joined, SiteId};
+use crate::tap::Tap;
 use crate::tool::{ETHTOOL, IP, NFT};
 
 /// Most hosts in a lab: a Linux bridge has at most 1024 ports (`BR_PORT_BITS`).
@@ -70,6 +75,7 @@ pub struct Host {
     name: String,
     /// Its place among the lab's hosts.
     index: usize,
+    site: SiteId,
     networks: Vec<Network>,
     ipv6: bool,
 }
@@ -159,6 +165,9 @@ pub struct Lab {
     hosts: Vec<Host>,
     ipv6: bool,
     networks: Vec<Network>,
+    kind: Switch,
+    joined: Joined,
+    links: Vec<Link>,
     switch: Namespace,
     /// Dropped last, which deletes the namespaces.
     registration: Registration,
@@ -211,6 +220,8 @@ impl Lab {
             kind.options()
         );
         IP.run(Some(&switch), &["-batch", "-"], &batch)?;
+        let mut joined = Joined::default();
+        joined.add_site();
         Ok(Self {
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
             started: 0,
@@ -218,6 +229,9 @@ impl Lab {
             hosts: Vec::new(),
             ipv6: false,
             networks: vec![Network::First],
+            kind,
+            joined,
+            links: Vec::new(),
             switch,
             registration,
         })
@@ -238,7 +252,7 @@ impl Lab {
         Ok(self)
     }
 
-    /// Whether a network carries anything. While it does not its hosts notice nothing but silence:
+    /// Whether a network carries anything, the first one at the first site. While it does not its hosts notice nothing but silence:
     /// their interfaces stay up.
     ///
     /// # Errors
@@ -311,13 +325,23 @@ impl Lab {
     ///
     /// Any [`LabError`]; the host is then removed again.
     pub fn add_host(&mut self) -> Result<HostId, LabError> {
+        self.add_host_at(self.first_site())
+    }
+
+    /// As [`Lab::add_host`], at the switch of this site.
+    ///
+    /// # Errors
+    ///
+    /// Any [`LabError`]; the host is then removed again.
+    pub fn add_host_at(&mut self, site: SiteId) -> Result<HostId, LabError> {
+        self.find_site(site)?;
         if self.hosts.len() >= HOSTS_MAX {
             return Err(LabError::TooManyHosts);
         }
         let index = self.hosts.len();
         let name = format!("h{index}");
         let full = format!("{}-{name}", self.prefix());
-        match self.make_host(name, full.clone(), index) {
+        match self.make_host(name, full.clone(), site) {
             Ok(host) => {
                 self.hosts.push(host);
                 Ok(HostId {
@@ -343,11 +367,11 @@ impl Lab {
         (0..count).map(|_| self.add_host()).collect()
     }
 
-    fn make_host(&self, name: String, full: String, index: usize) -> Result<Host, LabError> {
+    fn make_host(&self, name: String, full: String, site: SiteId) -> Result<Host, LabError> {
         let mut outside = format!("netns add {full}\n");
         for network in &self.networks {
             let (port, interface) = (network.port(&name), network.interface());
-            let bridge = network.bridge();
+            let bridge = network.bridge_at(site);
             outside += &format!(
                 "link add {port} type veth peer name {interface} netns {full}\n\
                  link set {port} master {bridge} up\n"
@@ -357,7 +381,8 @@ impl Lab {
         let host = Host {
             namespace: Namespace::open(full)?,
             name,
-            index,
+            index: self.hosts.len(),
+            site,
             networks: self.networks.clone(),
             ipv6: self.ipv6,
         };
@@ -390,9 +415,116 @@ impl Lab {
         for network in &host.networks {
             namespace.await_link(network.interface())?;
             self.switch.await_link(&network.port(&host.name))?;
-            self.switch.await_link(network.bridge())?;
+            self.switch.await_link(&network.bridge_at(host.site))?;
         }
         Ok(())
+    }
+
+    /// The site that every lab has.
+    #[must_use]
+    pub fn first_site(&self) -> SiteId {
+        SiteId {
+            lab: self.serial,
+            index: 0,
+        }
+    }
+
+    /// Adds a site: a switch of the same kind, which links alone join with others. All sites' hosts
+    /// have addresses of the same network. A second network is the same for all sites.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Command`].
+    pub fn add_site(&mut self) -> Result<SiteId, LabError> {
+        let site = SiteId {
+            lab: self.serial,
+            index: self.joined.sites(),
+        };
+        let (bridge, options) = (Network::First.bridge_at(site), self.kind.options());
+        let batch = format!("link add {bridge} type bridge {options}\nlink set {bridge} up\n");
+        IP.run(Some(&self.switch), &["-batch", "-"], &batch)?;
+        self.joined.add_site();
+        Ok(site)
+    }
+
+    /// Joins two sites by a link, until the lab ends. It carries IP between single hosts, and no
+    /// multicast.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::BadLink`] for properties that cannot be had, and if links join the two already:
+    /// switches would send packets around in a loop. [`LabError::ForeignLink`],
+    /// [`LabError::System`] or [`LabError::Command`].
+    pub fn link(&mut self, a: SiteId, b: SiteId, shape: LinkShape) -> Result<LinkId, LabError> {
+        shape.check()?;
+        self.find_site(a)?;
+        self.find_site(b)?;
+        if !self.joined.join(a, b) {
+            let wrong =
+                "links would form a loop; leave one out, so that there is one way between sites";
+            return Err(LabError::BadLink { wrong });
+        }
+        let index = self.links.len();
+        let ends = [(a, "a"), (b, "b")]
+            .map(|(site, end)| (Network::First.bridge_at(site), format!("link{index}{end}")));
+        let make = |(_, name): &(String, String)| Tap::new(&self.switch, name);
+        let taps = [make(&ends[0])?, make(&ends[1])?];
+        let mut batch = String::new();
+        for (bridge, name) in &ends {
+            batch += &format!("link set {name} txqueuelen 10000 master {bridge} up\n");
+        }
+        IP.run(Some(&self.switch), &["-batch", "-"], &batch)?;
+        self.links.push(Link::start(taps, shape)?);
+        for (_, name) in &ends {
+            self.switch.await_link(name)?;
+        }
+        Ok(LinkId {
+            lab: self.serial,
+            index,
+        })
+    }
+
+    /// Changes what a link does to packets that go in from now on, in mid-stream. Its seed stays.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::BadLink`] or [`LabError::ForeignLink`].
+    pub fn reshape(&self, id: LinkId, shape: LinkShape) -> Result<(), LabError> {
+        shape.check()?;
+        self.find_link(id)?.reshape(shape);
+        Ok(())
+    }
+
+    /// Counters of a link's two directions: from the first of its sites, and to it.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::ForeignLink`].
+    pub fn link_counters(&self, id: LinkId) -> Result<[LinkCounters; 2], LabError> {
+        Ok(self.find_link(id)?.counters())
+    }
+
+    /// Makes a UDP port of a host seem another one to another host, as a translator of addresses (NAT)
+    /// does; and again, in mid-stream. Of IPv4. Replaces the host's former translation.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::ForeignHost`] or [`LabError::Command`].
+    pub fn translate(&self, id: HostId, of: Translation, towards: HostId) -> Result<(), LabError> {
+        let other = self.find(towards)?.address();
+        self.apply(self.find(id)?, &rules::translation(of, other))
+    }
+
+    fn find_site(&self, site: SiteId) -> Result<(), LabError> {
+        match site.lab == self.serial && site.index < self.joined.sites() {
+            true => Ok(()),
+            false => Err(LabError::ForeignLink),
+        }
+    }
+
+    fn find_link(&self, id: LinkId) -> Result<&Link, LabError> {
+        let own = self.links.get(id.index).filter(|_| id.lab == self.serial);
+        own.ok_or(LabError::ForeignLink)
     }
 
     /// All hosts, in the order in which they were added.

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::machine::HOSTS_MAX;
+use crate::site::SiteId;
 
 /// One of the networks that a lab's hosts are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,6 +29,14 @@ impl Network {
         match self {
             Self::First => "switch",
             Self::Second => "second",
+        }
+    }
+
+    /// The bridge of the hosts of a site; the second network is the same for all.
+    pub(crate) fn bridge_at(self, site: SiteId) -> String {
+        match (self, site.index()) {
+            (Self::First, 1..) => format!("site{}", site.index()),
+            _ => self.bridge().to_owned(),
         }
     }
 

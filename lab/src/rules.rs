@@ -176,6 +176,46 @@ pub(crate) fn cut(from: &[IpAddr]) -> String {
 /// Ends all splits.
 pub(crate) const HEAL: &str = "flush set inet lab cut\nflush set inet lab cut6\n";
 
+/// A port of a host that seems another one to some other host ([`crate::Lab::translate`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Translation {
+    /// The port of the host's program.
+    pub port: u16,
+    /// What the other host takes it for.
+    pub outside: u16,
+}
+
+/// Replaces the translation of UDP ports towards another host. What the other one sends to the port
+/// itself goes nowhere, as behind a translator that has forgotten it.
+pub(crate) fn translation(of: Translation, towards: Ipv4Addr) -> String {
+    let Translation { port, outside } = of;
+    let table = "inet lab_ports";
+    let mut text = format!(
+        "add table {table}\ndelete table {table}\nadd table {table}\n\
+         add chain {table} out {{ type filter hook output priority 300; }}\n\
+         add chain {table} in {{ type filter hook prerouting priority -350; }}\n"
+    );
+    let (to, from) = (
+        format_args!("ip daddr {towards}"),
+        format_args!("ip saddr {towards}"),
+    );
+    push_line(
+        &mut text,
+        format_args!("add rule {table} out {to} udp sport {port} udp sport set {outside}"),
+    );
+    if port != outside {
+        push_line(
+            &mut text,
+            format_args!("add rule {table} in {from} udp dport {port} drop"),
+        );
+    }
+    push_line(
+        &mut text,
+        format_args!("add rule {table} in {from} udp dport {outside} udp dport set {port}"),
+    );
+    text
+}
+
 /// Arguments with which `nft` prints what [`parse_drops`] reads.
 pub(crate) const LIST_COUNTERS: [&str; 5] = ["list", "counters", "table", "inet", "lab"];
 

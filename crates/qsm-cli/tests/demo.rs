@@ -121,3 +121,37 @@ fn a_command_runs_on_every_host_of_a_lab_and_its_failure_is_told() {
     ]);
     assert_code(&output, 3);
 }
+
+#[test]
+fn links_join_sites_of_a_lab_and_mistakes_in_them_are_named() {
+    if !lab::ready() {
+        return;
+    }
+    let words = "lab run --hosts 2 --link 0-1:delay=1ms -- echo {index}{site}";
+    let output = run(&words.split(' ').collect::<Vec<_>>());
+    assert_code(&output, 0);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("h0| 00\n") && text.contains("h1| 11\n"),
+        "{text}"
+    );
+    let counted = support::stderr(&output);
+    assert!(
+        counted
+            .contains("link 0-1: from 0 to 1 0 packets passed, 0 lost, 0 overflowed; from 1 to 0"),
+        "{counted}"
+    );
+    for (link, wrong) in [
+        ("0-1:lag=1ms", "no \"lag\""),
+        ("0-2:delay=1ms", "no link leads to site 1"),
+        ("0-0:delay=1ms", "would form a loop"),
+    ] {
+        let output = run(&["lab", "run", "--hosts", "2", "--link", link, "--", "true"]);
+        assert!(!output.status.success());
+        assert!(
+            support::stderr(&output).contains(wrong),
+            "{link}: {}",
+            support::stderr(&output)
+        );
+    }
+}

@@ -232,6 +232,16 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         NotHere(LIMITED),
     ),
     (
+        "operate/lab.md",
+        "qsm lab run --hosts 3 -- qsm nodes",
+        NotHere("tests/demo.rs runs another command on hosts"),
+    ),
+    (
+        "operate/lab.md",
+        "qsm lab run --hosts 6 --link 0-1:delay=50ms,loss=0.5%,rate=1Gbit -- qsm doctor",
+        NotHere("tests/demo.rs runs another command on hosts with a link"),
+    ),
+    (
         "operate/relays.md",
         "qsm relay pub news --wait-receivers 3",
         NotHere(RELAYED),

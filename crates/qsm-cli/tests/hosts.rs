@@ -2,7 +2,6 @@
 //! interface goes down.
 
 mod support;
-mod wan;
 
 use std::io::{Read, Write};
 use std::net::UdpSocket;
@@ -11,10 +10,9 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use lab::{HostId, Lab, Network};
+use lab::{HostId, Lab, LinkShape, Network, Translation};
 use serde_json::Value;
 use support::{Lines, QSM, Running, assert_code, qsm, stderr};
-use wan::{Shape, Wan};
 
 /// Starts a command of the book on a host.
 fn start(lab: &Lab, host: HostId, command: &str) -> Running {
@@ -241,9 +239,17 @@ fn two_sites_get_a_stream_whole_though_a_relay_is_killed_and_a_port_changes() {
         return;
     }
     let mut lab = Lab::new().unwrap();
-    let hosts = lab.add_hosts(9).unwrap();
+    let far_site = lab.add_site().unwrap();
+    let shape = LinkShape {
+        delay: Duration::from_millis(10),
+        loss_ppm: 5000,
+        ..LinkShape::default()
+    };
+    let shape = shape.with_rate(4_000_000);
+    lab.link(lab.first_site(), far_site, shape).unwrap();
+    let mut hosts = lab.add_hosts(4).unwrap();
+    hosts.extend((0..4).map(|_| lab.add_host_at(far_site).unwrap()));
     let sites = Sites { lab, hosts };
-    let between = sites.hosts[8];
     let source = sites.at(0);
     let words = [
         "relay",
@@ -258,16 +264,8 @@ fn two_sites_get_a_stream_whole_though_a_relay_is_killed_and_a_port_changes() {
         "120k",
     ];
     let mut publisher = start_words(&sites.lab, sites.hosts[0], &words);
-    let shape = Shape {
-        delay: Duration::from_millis(10),
-        lost_each: 200,
-        rate: 4_000_000,
-        queue: 100_000,
-    };
-    let parent = sites.at(1).parse().unwrap();
-    let wan = Wan::new(&sites.lab, between, 4490, parent, shape);
     let _near = sites.relay(1, &source);
-    let far = sites.relay(4, &sites.at(8));
+    let far = sites.relay(4, &sites.at(1));
     let mut receivers: Vec<(Running, Lines)> = [(2, 1), (3, 1), (5, 4), (6, 4), (7, 4)]
         .map(|(host, relay)| sites.receiver(host, relay))
         .into();
@@ -286,8 +284,13 @@ fn two_sites_get_a_stream_whole_though_a_relay_is_killed_and_a_port_changes() {
     }
     far.signal("-KILL");
     drop(far);
-    let _again = sites.relay(4, &sites.at(8));
-    wan.change_port(&sites.lab, between);
+    let _again = sites.relay(4, &sites.at(1));
+    let of = Translation {
+        port: 4490,
+        outside: 5001,
+    };
+    let [near, far] = [sites.hosts[1], sites.hosts[4]];
+    sites.lab.translate(far, of, near).unwrap();
     all.extend(lines.iter());
     let expected: Vec<String> = (0..MESSAGES).map(line).collect();
     assert_eq!(all, expected);

@@ -1,5 +1,7 @@
 //! `qsm lab`: programs on test hosts out of network namespaces.
 
+mod link;
+
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::thread::{self, JoinHandle};
@@ -13,6 +15,8 @@ use qsm_console::options::{loss_ppm, seconds};
 use qsm_console::output;
 use qsm_console::stop::Stop;
 
+use self::link::{LinkOption, Sites};
+
 /// How often signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -25,6 +29,7 @@ const END: Duration = Duration::from_secs(5);
     "qsm lab run --hosts 3 -- ip address"
     "qsm lab run --hosts 4 --loss 2 -- qsm sub news --count 10 --name host-{index}"
     "qsm lab run --hosts 2 --ipv6 -- qsm sub news --count 10 --ipv6"
+    "qsm lab run --hosts 6 --link 0-1:delay=50ms,loss=0.5%,rate=1Gbit -- qsm doctor"
     "qsm lab reap"
 ))]
 pub(crate) struct LabArgs {
@@ -51,6 +56,15 @@ pub(crate) struct RunArgs {
     /// Lose this share of all UDP packets at each host
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub(crate) loss: u32,
+    /// Divide the hosts among sites, and join two of these, A and B, by a link; once for each link.
+    /// Sites are numbered from 0. SHAPE: delay=50ms, jitter=5ms, loss=0.5%, rate=1Gbit, queue=1M
+    /// (bytes that wait for the rate) [default: a tenth of a second's], with commas between. Links
+    /// carry no multicast
+    #[arg(long, value_name = "A-B:SHAPE")]
+    pub(crate) link: Vec<LinkOption>,
+    /// Which packets links lose and delay: the same number, the same ones
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
     /// Give hosts addresses of IPv6, too; {address} is then one of them
     #[arg(long)]
     pub(crate) ipv6: bool,
@@ -58,7 +72,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
     /// The command; {index} is the host's number from 0, {address} its address, {hosts} how many
-    /// there are
+    /// there are, {site} its site
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
 }
@@ -96,7 +110,9 @@ fn run_on_hosts(args: &RunArgs) -> Result<(), Failure> {
         true => Lab::with_ipv6()?,
         false => Lab::new()?,
     };
-    let ids = lab.add_hosts(usize::from(args.hosts))?;
+    let sites = Sites::make(&mut lab, &args.link, args.seed)?;
+    let hosts = usize::from(args.hosts);
+    let ids = sites.add_hosts(&mut lab, hosts)?;
     for &id in ids.iter().filter(|_| args.loss > 0) {
         lab.set_loss(id, args.loss, Traffic::All)?;
     }
@@ -107,7 +123,10 @@ fn run_on_hosts(args: &RunArgs) -> Result<(), Failure> {
         let address = host
             .address_v6()
             .map_or_else(|| host.address().to_string(), |ip| ip.to_string());
-        let words = |word: &String| substitute(word, id.index(), &address, args.hosts);
+        let site = sites.of_host(id.index(), hosts).to_string();
+        let words = |word: &String| {
+            substitute(word, id.index(), &address, args.hosts).replace("{site}", &site)
+        };
         let mut words = args.command.iter().map(words);
         let Some(program) = words.next() else {
             break;
@@ -131,9 +150,12 @@ fn run_on_hosts(args: &RunArgs) -> Result<(), Failure> {
         });
     }
     let in_time = wait(&mut running, args.timeout, &stop)?;
+    let links = sites.report(&lab)?;
     // Dropped while the copies still read: a child of a command may hold a pipe open.
     drop(lab);
-    report(running, in_time, args)
+    let reported = report(running, in_time, args);
+    links.lines().for_each(output::say);
+    reported
 }
 
 /// Waits for all; when time is up or the user wants it, asks them to end. True if all ended by
