@@ -119,6 +119,7 @@ const ARROWS: [(&str, &[&str]); 40] = [
             "qsm-record",
             "qsm-relay",
             "qsm-replica",
+            "qsm-link",
             "qsm-sim",
             "qsm-figures",
             "qsm-lab",
@@ -131,6 +132,8 @@ const ARROWS: [(&str, &[&str]); 40] = [
     ("qsm-python", &["qsm", "qsm-binding"]),
     ("qsm-java", &["qsm", "qsm-binding"]),
     ("qsm-lab", &[]),
+    // Links have the keys, tokens and TLS of sessions.
+    ("qsm-link", &["qsm-handshake", "qsm-identity", "qsm-wire"]),
     // Layouts are those of `qsm bench`.
     (
         "qsm-bench",

@@ -32,6 +32,7 @@ const LARGEST: [(&str, usize); 36] = [
     ("qsm-handshake", 0),
     ("qsm-identity", 0),
     ("qsm-java", 0),
+    ("qsm-link", 0),
     ("qsm-measure", 0),
     ("qsm-metrics", 0),
     ("qsm-net", 2),

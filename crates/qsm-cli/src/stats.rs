@@ -4,7 +4,7 @@
 mod pusher;
 
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use qsm::attach::{ClientRow, Share};
 use qsm::metrics::prometheus::Page;
@@ -82,7 +82,11 @@ pub(crate) fn serve_service(
     })
 }
 
-fn serve(
+/// Serves a page that is made anew each time, if that is asked for.
+///
+/// # Errors
+/// The address cannot be had.
+pub(crate) fn serve(
     options: StatsOptions,
     page: impl Fn() -> Result<Page, String> + Send + Sync + 'static,
 ) -> Result<Served, Failure> {
@@ -192,25 +196,6 @@ pub(crate) fn of_counters<M: Metrics + Display>(counters: &M, format: StatsForma
             page.to_string()
         }
     });
-}
-
-/// Serves those that a command keeps here, if that is asked for.
-///
-/// # Errors
-/// The address cannot be had.
-pub(crate) fn serve_counters<M: Metrics + Send + 'static>(
-    counters: &Arc<Mutex<M>>,
-    options: StatsOptions,
-) -> Result<Served, Failure> {
-    let counters = Arc::clone(counters);
-    serve(options, move || {
-        let mut page = Page::new();
-        page.add(
-            &*counters.lock().unwrap_or_else(PoisonError::into_inner),
-            &[],
-        );
-        Ok(page)
-    })
 }
 
 fn say(text: &str) {

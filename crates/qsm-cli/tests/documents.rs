@@ -36,6 +36,7 @@ const HOSTS: &str = "tests/hosts.rs runs it, on hosts of a lab";
 const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
 const HINTED: &str = "tests/hints.rs runs it, with nodes that the hints name";
 const LIMITED: &str = "tests/repair.rs runs it, on hosts of a lab and for a cluster of its own";
+const RELAYED_BY_TOKENS: &str = "tests/hosts.rs runs such commands, with other names";
 const RELAYED: &str = "tests/hosts.rs runs it, between sites of a lab";
 const BUDGETED: &str = "tests/budget.rs runs it, with a reader";
 const POD: &str =
@@ -240,6 +241,26 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "operate/lab.md",
         "qsm lab run --hosts 6 --link 0-1:delay=50ms,loss=0.5%,rate=1Gbit -- qsm doctor",
         NotHere("tests/demo.rs runs another command on hosts with a link"),
+    ),
+    (
+        "operate/relays.md",
+        "qsm init plant --cluster plant",
+        NotHere(RELAYED_BY_TOKENS),
+    ),
+    (
+        "operate/relays.md",
+        "qsm keygen plant/fra.key --node",
+        NotHere(RELAYED_BY_TOKENS),
+    ),
+    (
+        "operate/relays.md",
+        "qsm token new plant --name fra --role relay --node plant/fra.key --output plant/fra.token",
+        NotHere(RELAYED_BY_TOKENS),
+    ),
+    (
+        "operate/relays.md",
+        "qsm relay --parent source.example:4490 --identity plant/fra.key",
+        NotHere(RELAYED_BY_TOKENS),
     ),
     (
         "operate/relays.md",

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lab::{HostId, Lab, LinkShape, Network, Translation};
 use serde_json::Value;
-use support::{Lines, QSM, Running, assert_code, qsm, stderr};
+use support::{Cluster, Lines, QSM, Running, assert_code, qsm, stderr, text};
 
 /// Starts a command of the book on a host.
 fn start(lab: &Lab, host: HostId, command: &str) -> Running {
@@ -196,11 +196,50 @@ fn a_node_whose_interface_is_down_serves_nobody_and_comes_back() {
 /// Messages of a stream between sites.
 const MESSAGES: usize = 3000;
 
+/// A cluster's root, and keys of those who have tokens of it.
+struct Keys {
+    cluster: Cluster,
+}
+
+impl Keys {
+    fn new() -> Self {
+        let keys = Self {
+            cluster: Cluster::without_service(),
+        };
+        let folder = keys.folder();
+        assert_code(
+            &qsm()
+                .args(["init", &folder, "--cluster", "plant"])
+                .output()
+                .unwrap(),
+            0,
+        );
+        keys
+    }
+
+    fn folder(&self) -> String {
+        text(&self.cluster.folder.join("plant"))
+    }
+
+    /// The file of a new key, beside it a token for this name and with these rights.
+    fn key(&self, name: &str, rights: &[&str]) -> String {
+        let folder = self.folder();
+        let [key, token] = ["key", "token"].map(|end| format!("{folder}/{name}.{end}"));
+        assert_code(&qsm().args(["keygen", &key, "--node"]).output().unwrap(), 0);
+        let words = ["token", "new", &folder, "--name", name, "--node", &key];
+        let mut made = qsm();
+        made.args(words).args(rights).args(["--output", &token]);
+        assert_code(&made.output().unwrap(), 0);
+        key
+    }
+}
+
 /// The sites of a stream: a source and a relay with two receivers, and behind a long link a relay with
 /// three.
 struct Sites {
     lab: Lab,
     hosts: Vec<HostId>,
+    keys: Keys,
 }
 
 impl Sites {
@@ -209,18 +248,50 @@ impl Sites {
     }
 
     fn relay(&self, host: usize, parent: &str) -> Running {
-        let listen = self.at(host);
-        let words = ["relay", "--parent", parent, "--listen", &listen, "--json"];
+        let (listen, key) = (
+            self.at(host),
+            self.key(&format!("relay-{host}"), &["--role", "relay"]),
+        );
+        let words = [
+            "relay",
+            "--parent",
+            parent,
+            "--listen",
+            &listen,
+            "--json",
+            "--identity",
+            &key,
+        ];
         let mut relay = start_words(&self.lab, self.hosts[host], &words);
         let said = Lines::of_stdout(&mut relay.0);
         said.wait("that it listens", |line| line.contains("listening"));
         relay
     }
 
+    /// The key of this name, which is made when it is needed first.
+    fn key(&self, name: &str, rights: &[&str]) -> String {
+        let made = format!("{}/{name}.key", self.keys.folder());
+        match Path::new(&made).exists() {
+            true => made,
+            false => self.keys.key(name, rights),
+        }
+    }
+
     /// A receiver, and all that it writes.
     fn receiver(&self, host: usize, relay: usize) -> (Running, Lines) {
-        let parent = self.at(relay);
-        let words = ["relay", "sub", "news", "--parent", &parent];
+        let (parent, key) = (
+            self.at(relay),
+            self.key(&format!("sub-{host}"), &["--subscribe", "news"]),
+        );
+        let words = [
+            "relay",
+            "sub",
+            "news",
+            "--parent",
+            &parent,
+            "--identity",
+            &key,
+        ];
         let mut sub = start_words(&self.lab, self.hosts[host], &words);
         let lines = Lines::of_stdout(&mut sub.0);
         (sub, lines)
@@ -231,7 +302,7 @@ fn line(number: usize) -> String {
     format!("message {number} of some length, as such messages are")
 }
 
-/// R-RELAY-3, R-RELAY-19: a link of 10 ms that loses half a percent, a relay that is killed and comes
+/// R-RELAY-3, R-RELAY-19, R-RELAY-22 to R-RELAY-24: protected, over a link of 10 ms that loses half a percent, a relay that is killed and comes
 /// back, a port that changes in mid-stream.
 #[test]
 fn two_sites_get_a_stream_whole_though_a_relay_is_killed_and_a_port_changes() {
@@ -249,7 +320,8 @@ fn two_sites_get_a_stream_whole_though_a_relay_is_killed_and_a_port_changes() {
     lab.link(lab.first_site(), far_site, shape).unwrap();
     let mut hosts = lab.add_hosts(4).unwrap();
     hosts.extend((0..4).map(|_| lab.add_host_at(far_site).unwrap()));
-    let sites = Sites { lab, hosts };
+    let keys = Keys::new();
+    let sites = Sites { lab, hosts, keys };
     let source = sites.at(0);
     let words = [
         "relay",
@@ -262,6 +334,8 @@ fn two_sites_get_a_stream_whole_though_a_relay_is_killed_and_a_port_changes() {
         // So that it takes three seconds.
         "--max-rate",
         "120k",
+        "--identity",
+        &sites.key("pub", &["--publish", "news"]),
     ];
     let mut publisher = start_words(&sites.lab, sites.hosts[0], &words);
     let _near = sites.relay(1, &source);
@@ -285,6 +359,11 @@ fn two_sites_get_a_stream_whole_though_a_relay_is_killed_and_a_port_changes() {
     far.signal("-KILL");
     drop(far);
     let _again = sites.relay(4, &sites.at(1));
+    // It is linked again.
+    let two_thirds = line(MESSAGES / 3 * 2);
+    while all.last() != Some(&two_thirds) {
+        all.push(lines.iter().next().expect("it goes on"));
+    }
     let of = Translation {
         port: 4490,
         outside: 5001,
@@ -369,6 +448,72 @@ fn mistakes_with_relays_are_named_with_their_remedies() {
         "{}",
         stderr(&output)
     );
+}
+
+/// R-RELAY-22, R-RELAY-25: who has no token of the cluster gets nothing, and both ends say why.
+#[test]
+fn a_stream_with_tokens_is_for_those_who_have_one() {
+    let [keys, others] = [Keys::new(), Keys::new()];
+    let [source, relay] = free_ports();
+    let identity =
+        |of: &Keys, name: &str, rights: &[&str]| format!("--identity={}", of.key(name, rights));
+    let by = identity(&keys, "lon", &["--role", "relay"]);
+    let mut forward = relaying(&["--parent", &source, "--listen", &relay, "--json", &by]);
+    let said = Lines::of_stdout(&mut forward.0);
+    let warned = Lines::of_stderr(&mut forward.0);
+    said.wait("that it listens", |line| line.contains("listening"));
+    let may = identity(&keys, "sub", &["--subscribe", "news"]);
+    let sub = |key: &str| {
+        let words = ["sub", "news", "--parent", &relay, "--timeout", "1.5"];
+        relaying(&[&words[..], &[key]].concat())
+    };
+    let stranger = sub(&identity(&others, "sub", &["--subscribe", "news"])).output();
+    assert_code(&stranger, 3);
+    assert!(
+        stderr(&stranger).contains("not signed by"),
+        "{}",
+        stderr(&stranger)
+    );
+    warned.wait("that it is refused", |line| line.contains("no link with"));
+    let open = sub("--json").output();
+    assert_code(&open, 3);
+    assert!(stderr(&open).contains("neither encrypted nor authenticated"));
+    warned.wait("who speaks openly", |line| {
+        line.contains("without protection")
+    });
+    // Its own token does not allow it.
+    let other = sub(&identity(&keys, "other", &["--subscribe", "sport"])).output();
+    assert_code(&other, 2);
+    assert!(
+        stderr(&other).contains("does not allow receiving"),
+        "{}",
+        stderr(&other)
+    );
+    let mut receiver = relaying(&["sub", "news", "--parent", &relay, &may]);
+    let printed = Lines::of_stdout(&mut receiver.0);
+    let by = identity(&keys, "pub", &["--publish", "news"]);
+    let mut publisher = relaying(&["pub", "news", "--listen", &source, "--stats", "json", &by]);
+    publisher
+        .0
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"one\ntwo\n")
+        .unwrap();
+    let output = publisher.output();
+    assert_code(&output, 0);
+    assert!(
+        !stderr(&output).contains("neither encrypted"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(
+        stderr(&output).contains("\"opened\":1"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(printed.iter().collect::<Vec<_>>(), ["one", "two"]);
+    assert_code(&receiver.output(), 0);
 }
 
 /// R-RELAY-20: three relays, and a receiver that nothing can reach.

@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 49] = [
+pub const EVENTS: [&str; 53] = [
     "address-lost",
     "admitted",
     "alone",
@@ -48,11 +48,13 @@ pub const EVENTS: [&str; 49] = [
     "goodbye",
     "holds",
     "left-out",
+    "linked",
     "live",
     "loopback",
     "lost",
     "metrics",
     "metrics-not-sent",
+    "mismatched",
     "moved",
     "not-cloned",
     "not-listening",
@@ -64,6 +66,7 @@ pub const EVENTS: [&str; 49] = [
     "published",
     "reach",
     "received",
+    "refused",
     "region-view",
     "replaced",
     "service-embedded",
@@ -75,6 +78,7 @@ pub const EVENTS: [&str; 49] = [
     "subscribed",
     "unconfirmed",
     "unicast",
+    "unlinked",
     "unserved",
     "waiting",
     "yielded",

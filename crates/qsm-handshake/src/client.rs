@@ -15,7 +15,7 @@ use crate::frame::{Attempt, COOKIE_BYTES, Cookie, Fragment, Frame, Saying};
 use crate::identity::Identity;
 use crate::moment::Now;
 use crate::session::Session;
-use crate::tls::client_config;
+use crate::tls::{PROTOCOL, client_config};
 use crate::verdict;
 
 /// Time until a flight is sent again; the double of it each time, until there is an answer.
@@ -62,7 +62,7 @@ impl<A: Admission> Client<A> {
         let mut attempt = [0; 8];
         rand::fill(&mut attempt).map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
         let mut client = Self {
-            config: client_config(identity)?,
+            config: client_config(identity, PROTOCOL)?,
             credential: credential.to_vec(),
             admission,
             attempt: Attempt(attempt),

@@ -64,6 +64,11 @@ mod table;
 mod tls;
 mod verdict;
 
+/// TLS 1.3 by raw Ed25519 keys, for ends that meet by another transport.
+pub mod raw_keys {
+    pub use crate::tls::{client_config, initial_suite, public_of, server_config};
+}
+
 pub use admission::{Admission, REASON_BYTES_MAX, Refused};
 pub use budget::Limits;
 pub use client::{Client, Failure, GIVE_UP_AFTER, RETRY_AFTER, RETRY_MAX};

@@ -17,7 +17,7 @@ use crate::identity::Identity;
 use crate::moment::Now;
 use crate::session::Session;
 use crate::table::{Done, Entry, Id, Open, Repeats, Table};
-use crate::tls::server_config;
+use crate::tls::{PROTOCOL, server_config};
 use crate::verdict;
 
 /// Datagrams and events that wait to be taken; more are dropped, as on the way.
@@ -68,7 +68,7 @@ impl<A: Admission> Server<A> {
             });
         }
         Ok(Self {
-            config: server_config(identity)?,
+            config: server_config(identity, PROTOCOL)?,
             credential: credential.to_vec(),
             admission,
             cookies: Cookies::new()?,

@@ -1,4 +1,5 @@
-//! Setting of TLS: version 1.3, Ed25519, both ends show a key, nothing is resumed.
+//! Setting of TLS: version 1.3, Ed25519, both ends show a key, nothing is resumed. Also for connections of QUIC, whose
+//! ends are to have the same keys.
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use rustls::crypto::{
     CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
 };
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::quic::Suite;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::time_provider::TimeProvider;
@@ -18,13 +20,17 @@ use rustls::{
     PeerIncompatible, ServerConfig, SignatureScheme,
 };
 
-use crate::identity::{Identity, public_of};
+use crate::identity::{self, Identity};
 
-/// The protocol that both ends name (RFC 7301): nothing else is spoken to.
-const PROTOCOL: &[u8] = b"qsm-session-1";
+/// The protocol that both ends of a session name (RFC 7301): nothing else is spoken to.
+pub(crate) const PROTOCOL: &[u8] = b"qsm-session-1";
 
-/// For a node.
-pub(crate) fn client_config(identity: &Identity) -> Result<Arc<ClientConfig>, Error> {
+/// Settings of who connects, and speaks this protocol alone (RFC 7301). Any Ed25519 key of the other end is taken that it
+/// proves: who it is must be judged behind the handshake, by [`public_of`].
+///
+/// # Errors
+/// TLS cannot be set up.
+pub fn client_config(identity: &Identity, protocol: &[u8]) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(provider());
     let verifier = Arc::new(AnyKey::new(&provider));
     let mut config = ClientConfig::builder_with_details(provider, Arc::new(Timeless))
@@ -34,14 +40,17 @@ pub(crate) fn client_config(identity: &Identity) -> Result<Arc<ClientConfig>, Er
         .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(
             identity.certified(),
         )));
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     config.resumption = Resumption::disabled();
     config.enable_sni = false;
     Ok(Arc::new(config))
 }
 
-/// For a service.
-pub(crate) fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
+/// Settings of who is connected to, as [`client_config`].
+///
+/// # Errors
+/// TLS cannot be set up.
+pub fn server_config(identity: &Identity, protocol: &[u8]) -> Result<Arc<ServerConfig>, Error> {
     let provider = Arc::new(provider());
     let verifier = Arc::new(AnyKey::new(&provider));
     let mut config = ServerConfig::builder_with_details(provider, Arc::new(Timeless))
@@ -50,10 +59,23 @@ pub(crate) fn server_config(identity: &Identity) -> Result<Arc<ServerConfig>, Er
         .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(
             identity.certified(),
         )));
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
+}
+
+/// Cipher suite of QUIC's first packets (RFC 9001, 5.2).
+#[must_use]
+pub fn initial_suite() -> Option<Suite> {
+    let suite = cipher_suite::TLS13_AES_128_GCM_SHA256.tls13()?;
+    suite.quic_suite()
+}
+
+/// Key in a raw public key of TLS, if it is one of Ed25519.
+#[must_use]
+pub fn public_of(certificate: &CertificateDer<'_>) -> Option<[u8; 32]> {
+    identity::public_of(certificate)
 }
 
 fn provider() -> CryptoProvider {

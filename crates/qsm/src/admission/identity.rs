@@ -203,8 +203,20 @@ impl Identity {
         self.crl.as_deref()
     }
 
-    pub(crate) fn key(&self) -> &Arc<NodeKey> {
+    /// The key, both halves.
+    #[must_use]
+    pub fn key(&self) -> &Arc<NodeKey> {
         &self.key
+    }
+
+    /// The token, as it was read: whether it holds is checked where it is used. `None`: a certificate is in
+    /// its place.
+    #[must_use]
+    pub fn token(&self) -> Option<&Token> {
+        match &self.credential {
+            Credential::Token(token) => Some(token),
+            Credential::Chain(_) => None,
+        }
     }
 
     /// Bytes of the token or of the certificates, which are shown.

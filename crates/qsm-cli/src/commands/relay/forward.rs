@@ -1,30 +1,28 @@
 //! A relay: between its parent and its children.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
-use qsm::metrics;
 use qsm_console::failure::Failure;
 use qsm_console::options::{StatsOptions, loss_ppm};
 use qsm_console::stop::Stop;
 use qsm_relay::{Loop, Relay, RelayStats};
 use qsm_wire::Instant;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::events::{Events, warn_of_openness};
+use super::account::{Account, Books};
+use super::events::Events;
+use super::guard::{GuardArgs, Place};
 use super::patience::Patience;
 use super::place::{LISTEN, parent_address};
 use super::port::{BATCH, LOOK, Port};
 use super::stream::timing;
-use crate::stats;
 
 /// Arguments of a relay.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ForwardArgs {
-    /// Relay or source that is nearer to where the streams come from. NOTHING IS ENCRYPTED OR
-    /// AUTHENTICATED: whoever reaches the port gets the streams, and can forge them. Use it in a
-    /// network of your own, or inside a tunnel
+    /// Relay or source that is nearer to where the streams come from. Without --identity NOTHING IS
+    /// ENCRYPTED OR AUTHENTICATED: whoever reaches the port gets the streams, and can forge them
     #[arg(long, value_name = "HOST:PORT", required = true)]
     pub(crate) parent: Option<String>,
     /// Where children reach it, and from where it speaks to its parent; port 0: any
@@ -36,6 +34,9 @@ pub(crate) struct ForwardArgs {
     /// Lose this share of what comes, on purpose
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub(crate) loss: u32,
+    /// Protection.
+    #[command(flatten)]
+    pub(crate) guard: GuardArgs,
     /// Counters.
     #[command(flatten)]
     pub(crate) stats: StatsOptions,
@@ -44,12 +45,11 @@ pub(crate) struct ForwardArgs {
 /// Runs a relay until a signal.
 pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let port = Port::open(args.listen, args.loss)?;
+    let port = Port::open(args.listen, args.loss, &args.guard, Place::Relay)?;
     let listening = port.address()?;
     let parent = parent_address(args.parent.as_deref().unwrap_or_default(), listening)?;
-    let counters = Arc::new(Mutex::new(RelayStats::default()));
-    let served = stats::serve_counters(&counters, args.stats)?;
-    warn_of_openness();
+    let books = Books::<RelayStats>::default();
+    let served = books.serve(args.stats)?;
     let events = Events { json: args.json };
     events.say(
         &format!("relay listening at {listening}, parent {parent}"),
@@ -61,6 +61,7 @@ pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
         parent,
         out: Vec::new(),
     };
+    forward.port.connect(parent);
     let (mut patience, mut receivers) = (Patience::new(parent), 0);
     let mut look = Instant(0);
     while !stop.is_asked() {
@@ -72,7 +73,7 @@ pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
         look = now.after(LOOK);
         forward.check()?;
         patience.look(now, forward.relay.waits_for_parent());
-        *counters.lock().unwrap_or_else(PoisonError::into_inner) = forward.relay.stats();
+        books.put(Account::of(forward.relay.stats(), &forward.port));
         let below = forward.relay.all_receivers();
         if below != receivers {
             receivers = below;
@@ -84,14 +85,13 @@ pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
         }
     }
     drop(served);
-    let counted = forward.relay.stats();
-    if let Some(format) = args.stats.format(false) {
-        stats::of_counters(&counted, format);
-    }
-    let counted: Value = serde_json::from_str(&metrics::json(&counted)).unwrap_or_default();
+    forward.port.close();
+    let account = Account::of(forward.relay.stats(), &forward.port);
+    account.say(args.stats);
+    let [counted, links] = account.objects();
     events.say(
         "stopped",
-        &json!({ "event": "stopped", "counters": counted }),
+        &json!({ "event": "stopped", "counters": counted, "links": links }),
     )
 }
 
@@ -108,13 +108,13 @@ impl Forward {
     fn turn(&mut self) -> Result<(), Failure> {
         self.port.wait(self.relay.next_timeout(), None)?;
         for _ in 0..BATCH {
-            let Some((from, length)) = self.port.receive() else {
+            let Some(received) = self.port.receive() else {
                 break;
             };
-            let bytes = self.port.bytes(length);
-            let onward = self.relay.handle_datagram(self.port.now(), from, bytes);
+            let (now, bytes) = (self.port.now(), self.port.bytes(&received));
+            let onward = self.relay.handle_datagram(now, received.from, bytes);
             for to in self.relay.addresses(onward) {
-                self.port.send(to, bytes);
+                self.port.pass_on(&received, to);
             }
             self.transmit();
         }

@@ -1,8 +1,11 @@
 //! `qsm relay`: relays between sites, and streams by them.
 
+mod account;
 mod events;
 mod forward;
+mod guard;
 mod input;
+mod notices;
 mod patience;
 mod place;
 mod port;
@@ -28,6 +31,7 @@ use self::subscriber::SubscribeArgs;
         "qsm relay pub news                              where the stream is: it listens at port 4490"
         "qsm relay --parent source.example:4490          at each site"
         "qsm relay sub news --parent relay.example:4490  at hosts of the site"
+        "qsm relay --parent source.example:4490 --identity fra.key   encrypted and authenticated"
     )
 )]
 pub(crate) struct RelayArgs {
@@ -42,10 +46,10 @@ pub(crate) struct RelayArgs {
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Role {
     /// Publish lines or frames from stdin to receivers below this host, as fast as the slowest of them
-    /// can take them; not encrypted, and to whoever asks
+    /// can take them; without --identity not encrypted, and to whoever asks
     Pub(PublishArgs),
-    /// Receive a stream from a relay or its source, and write it to stdout; not encrypted, and from
-    /// whoever sends with the parent's address
+    /// Receive a stream from a relay or its source, and write it to stdout; without --identity not
+    /// encrypted, and from whoever sends with the parent's address
     Sub(SubscribeArgs),
 }
 

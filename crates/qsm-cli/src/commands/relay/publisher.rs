@@ -1,25 +1,24 @@
 //! The source of a stream: `qsm relay pub`.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use qsm::metrics;
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::options::{StatsOptions, loss_ppm, seconds, size};
 use qsm_console::stop::Stop;
 use qsm_relay::{RateBounds, SendError, Source, SourceStats, To, WINDOW_MAX};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::events::{Events, warn_of_openness};
+use super::account::{Account, Books};
+use super::events::Events;
+use super::guard::{GuardArgs, Place};
 use super::input::Input;
 use super::place::LISTEN;
 use super::port::{BATCH, Port};
 use super::stream::{session, timing};
 use crate::frames::Framing;
-use crate::stats;
 
 /// Packets that wait for their time, beyond which no more are read.
 const WAITING_MAX: u64 = 256;
@@ -66,6 +65,9 @@ pub(crate) struct PublishArgs {
     /// Lose this share of what comes, on purpose
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub(crate) loss: u32,
+    /// Protection.
+    #[command(flatten)]
+    pub(crate) guard: GuardArgs,
     /// Counters.
     #[command(flatten)]
     pub(crate) stats: StatsOptions,
@@ -74,11 +76,11 @@ pub(crate) struct PublishArgs {
 /// Publishes stdin, and ends when all receivers have it, or with a signal.
 pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let port = Port::open(args.listen, args.loss)?;
+    let place = Place::Source(&args.name);
+    let port = Port::open(args.listen, args.loss, &args.guard, place)?;
     let listening = port.address()?;
-    let counters = Arc::new(Mutex::new(SourceStats::default()));
-    let served = stats::serve_counters(&counters, args.stats)?;
-    warn_of_openness();
+    let books = Books::<SourceStats>::default();
+    let served = books.serve(args.stats)?;
     let events = Events { json: args.json };
     events.say(
         &format!("source listening at {listening}"),
@@ -100,18 +102,17 @@ pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
     while !publisher.is_done() {
         publisher.take(&mut input, stop.is_asked())?;
         publisher.turn(&input)?;
-        *counters.lock().unwrap_or_else(PoisonError::into_inner) = publisher.source.stats();
+        books.put(Account::of(publisher.source.stats(), &publisher.port));
     }
     drop(served);
+    publisher.port.close();
     let counted = publisher.source.stats();
-    if let Some(format) = args.stats.format(false) {
-        stats::of_counters(&counted, format);
-    }
-    let sent = counted.sent;
-    let counted: Value = serde_json::from_str(&metrics::json(&counted)).unwrap_or_default();
+    let account = Account::of(counted, &publisher.port);
+    account.say(args.stats);
+    let (sent, [counted, links]) = (counted.sent, account.objects());
     events.say(
         &format!("ended after {sent} messages"),
-        &json!({ "event": "ended", "messages": sent, "counters": counted }),
+        &json!({ "event": "ended", "messages": sent, "counters": counted, "links": links }),
     )
 }
 
@@ -209,12 +210,11 @@ impl Publisher {
 
     fn carry_out(&mut self) {
         for _ in 0..BATCH {
-            let Some((from, length)) = self.port.receive() else {
+            let Some(received) = self.port.receive() else {
                 break;
             };
-            let now = self.port.now();
-            self.source
-                .handle_datagram(now, from, self.port.bytes(length));
+            let (now, bytes) = (self.port.now(), self.port.bytes(&received));
+            self.source.handle_datagram(now, received.from, bytes);
         }
         self.source.handle_timeout(self.port.now());
         while let Some(to) = self.source.poll_transmit(&mut self.out) {

@@ -1,7 +1,6 @@
 //! The receiver of a stream: `qsm relay sub`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
@@ -14,13 +13,13 @@ use qsm_console::table::printable;
 use qsm_relay::{Event, Receiver, ReceiverStats, WINDOW_MAX};
 use qsm_wire::Instant;
 
-use super::events::warn_of_openness;
+use super::account::{Account, Books};
+use super::guard::{GuardArgs, Place};
 use super::patience::Patience;
 use super::place::parent_address;
 use super::port::{BATCH, LOOK, Port};
 use super::stream::{session, timing};
 use super::writer::{Form, Message, Room, Writer};
-use crate::stats;
 
 /// Any port of any address.
 const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -59,6 +58,9 @@ pub(crate) struct SubscribeArgs {
     /// Lose this share of what comes, on purpose
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub(crate) loss: u32,
+    /// Protection.
+    #[command(flatten)]
+    pub(crate) guard: GuardArgs,
     /// Counters.
     #[command(flatten)]
     pub(crate) stats: StatsOptions,
@@ -67,12 +69,13 @@ pub(crate) struct SubscribeArgs {
 /// Receives until the stream ends, so many messages have come, or a signal.
 pub(super) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let port = Port::open(args.listen, args.loss)?;
+    let place = Place::Receiver(&args.name);
+    let port = Port::open(args.listen, args.loss, &args.guard, place)?;
     let parent = parent_address(&args.parent, port.address()?)?;
-    let counters = Arc::new(Mutex::new(ReceiverStats::default()));
-    let served = stats::serve_counters(&counters, args.stats)?;
-    warn_of_openness();
+    let books = Books::<ReceiverStats>::default();
+    let served = books.serve(args.stats)?;
     let mut subscriber = Subscriber::new(args, port, parent)?;
+    subscriber.port.connect(parent);
     let limit = args.timeout.map(|limit| subscriber.port.now().after(limit));
     let (mut patience, mut look) = (Patience::new(parent), Instant(0));
     while !subscriber.ended && !stop.is_asked() {
@@ -85,13 +88,15 @@ pub(super) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
         let waits = !subscriber.receiver.is_member();
         patience.look(now, waits);
         if waits && limit.is_some_and(|limit| now >= limit) {
+            let why = subscriber.port.failure();
+            let why = why.map_or(String::new(), |why| format!(": {why}"));
             return Err(Failure::timeout(
-                format!("the parent {parent} has not answered"),
+                format!("the parent {parent} has not answered{why}"),
                 "is it running, can this host reach it, and do its own parents answer? or give a longer \
                  --timeout",
             ));
         }
-        *counters.lock().unwrap_or_else(PoisonError::into_inner) = subscriber.receiver.stats();
+        books.put(Account::of(subscriber.receiver.stats(), &subscriber.port));
     }
     drop(served);
     subscriber.end(args)
@@ -147,12 +152,11 @@ impl Subscriber {
         }
         self.port.wait(due, None)?;
         for _ in 0..BATCH {
-            let Some((from, length)) = self.port.receive() else {
+            let Some(received) = self.port.receive() else {
                 break;
             };
-            let now = self.port.now();
-            self.receiver
-                .handle_datagram(now, from, self.port.bytes(length));
+            let (now, bytes) = (self.port.now(), self.port.bytes(&received));
+            self.receiver.handle_datagram(now, received.from, bytes);
         }
         self.receiver.handle_timeout(self.port.now());
         self.take_events();
@@ -229,10 +233,9 @@ impl Subscriber {
     fn end(mut self, args: &SubscribeArgs) -> Result<(), Failure> {
         self.receiver.leave();
         self.transmit();
+        self.port.close();
         self.writer.end()?;
-        if let Some(format) = args.stats.format(false) {
-            stats::of_counters(&self.receiver.stats(), format);
-        }
+        Account::of(self.receiver.stats(), &self.port).say(args.stats);
         if self.incomplete {
             return Err(Failure::new(
                 Code::Incomplete,

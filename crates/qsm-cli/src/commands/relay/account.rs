@@ -1,0 +1,75 @@
+//! Counters of a relay, source or receiver, and of its links.
+
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use qsm::metrics::{self, Metrics, prometheus::Page};
+use qsm_console::failure::Failure;
+use qsm_console::options::StatsOptions;
+use qsm_link::LinkStats;
+use serde_json::Value;
+
+use super::port::Port;
+use crate::stats::{self, Served};
+
+/// Counters at one time; of links where there are some.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Account<M> {
+    own: M,
+    links: Option<LinkStats>,
+}
+
+impl<M: Metrics + Display> Account<M> {
+    pub(super) fn of(own: M, port: &Port) -> Self {
+        Self {
+            own,
+            links: port.links(),
+        }
+    }
+
+    /// Says at the end what was counted, if that is asked for.
+    pub(super) fn say(&self, options: StatsOptions) {
+        if let Some(format) = options.format(false) {
+            stats::of_counters(&self.own, format);
+            if let Some(links) = &self.links {
+                stats::of_counters(links, format);
+            }
+        }
+    }
+
+    /// As objects: its own, and those of links, or null.
+    pub(super) fn objects(&self) -> [Value; 2] {
+        let read = |text: String| serde_json::from_str(&text).unwrap_or_default();
+        let links = self.links.as_ref().map(|links| metrics::json(links));
+        [
+            read(metrics::json(&self.own)),
+            links.map_or(Value::Null, read),
+        ]
+    }
+}
+
+/// The newest account of a command.
+#[derive(Debug, Default)]
+pub(super) struct Books<M> {
+    newest: Arc<Mutex<Account<M>>>,
+}
+
+impl<M: Metrics + Display + Send + 'static> Books<M> {
+    /// Serves the newest account, if that is asked for.
+    pub(super) fn serve(&self, options: StatsOptions) -> Result<Served, Failure> {
+        let newest = Arc::clone(&self.newest);
+        stats::serve(options, move || {
+            let newest = newest.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut page = Page::new();
+            page.add(&newest.own, &[]);
+            if let Some(links) = &newest.links {
+                page.add(links, &[]);
+            }
+            Ok(page)
+        })
+    }
+
+    pub(super) fn put(&self, account: Account<M>) {
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = account;
+    }
+}
