@@ -23,7 +23,7 @@ pub enum LabError {
     },
     /// The link's properties cannot be had, or it would not be one.
     BadLink {
-        /// What is wrong, and what to do.
+        /// Fault, and its remedy.
         wrong: &'static str,
     },
     /// The id of a site or link was handed out by another lab.

@@ -181,7 +181,7 @@ pub(crate) const HEAL: &str = "flush set inet lab cut\nflush set inet lab cut6\n
 pub struct Translation {
     /// The port of the host's program.
     pub port: u16,
-    /// What the other host takes it for.
+    /// Port that the other host takes it for.
     pub outside: u16,
 }
 

@@ -37,7 +37,7 @@ pub trait Link: fmt::Debug + Send {
     /// Writes the next datagram that the links send by themselves, and returns where it goes.
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr>;
 
-    /// When [`Link::handle_timeout`] is to be called.
+    /// Time at which [`Link::handle_timeout`] is to be called.
     fn next_timeout(&self) -> Option<Instant>;
 
     /// Does what is due.
@@ -61,14 +61,14 @@ pub trait Link: fmt::Debug + Send {
 pub struct Received {
     /// The peer.
     pub from: SocketAddr,
-    /// Where the packet is in the datagram.
+    /// Place of the packet in the datagram.
     pub at: Range<usize>,
 }
 
 /// A datagram to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wrapped<'a> {
-    /// Where it goes.
+    /// Destination.
     pub to: SocketAddr,
     /// Its bytes.
     pub bytes: &'a [u8],

@@ -192,7 +192,8 @@ impl Peer {
         self.doubt = None;
     }
 
-    /// Speaks on the connection, so that the other end sees where this one is, and knows it or not.
+    /// Speaks on the connection, so that the other end sees where this one is, and knows it or not. Rule
+    /// R-RELAY-24.
     pub(crate) fn doubt(&mut self, now: Instant) {
         if self.doubt.is_some() || self.connection.is_handshaking() {
             return;

@@ -115,7 +115,7 @@ impl QuicLink {
     }
 
     /// Asks who has sent what cannot be opened, or from elsewhere, to speak on the connection. Shorter
-    /// than what it answers.
+    /// than what it answers. Rule R-RELAY-24.
     fn ask(&mut self, to: SocketAddr) {
         if self.asked < ASKED_MAX {
             self.asked += 1;
@@ -186,7 +186,7 @@ impl QuicLink {
         }
     }
 
-    /// A child connects.
+    /// A child connects. Rules R-RELAY-22, R-RELAY-25.
     fn accept(&mut self, now: Instant, incoming: Incoming) {
         let clock = self.clock(now);
         let mut buffer = Vec::new();
@@ -727,5 +727,7 @@ impl Link for QuicLink {
             let cause = "it has ended".to_owned();
             self.shut(now, handle, Ending { code: ENDED, cause });
         }
+        // Who ends knows it.
+        self.events = Events::default();
     }
 }

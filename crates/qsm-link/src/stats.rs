@@ -6,7 +6,7 @@ qsm_metrics::metrics! {
         open: gauge(links),
         /// Links that were opened.
         opened: counter(links),
-        /// Links that were lost, or closed by the other end.
+        /// Links that have ended, at either end or between.
         lost: counter(links),
         /// Peers that were refused: by their token, their name, or for want of room.
         refused: counter(links),
