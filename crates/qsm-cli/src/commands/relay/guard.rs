@@ -59,9 +59,17 @@ impl GuardArgs {
         let identity = Identity::read(key, token, &root)
             .map_err(|error| Failure::usage(error.cause(), error.remedy()))?;
         let now = authority::now()?;
-        let claims = identity.token().claims();
+        let (Some(token), Some(root_key)) = (identity.token(), identity.root()) else {
+            return Err(Failure::usage(
+                "links of relays take tokens, and no certificates",
+                "have a token made by `qsm token new`",
+            ));
+        };
+        let claims = token.claims();
         let cluster = claims.cluster.clone();
-        let grant = granted(&identity, now, &cluster)?;
+        let granted = token.verify(&root_key, now, &cluster);
+        let grant = granted.map_err(|error| refused(&error))?;
+        check_key(&grant, &identity)?;
         let name = self.called.clone().or_else(|| {
             let name = &claims.name;
             name.is_name().then(|| name.as_str().to_owned())
@@ -74,12 +82,12 @@ impl GuardArgs {
             )
         })?;
         check(&grant, &name, place)?;
-        let mut roster = Roster::new(cluster, identity.root());
+        let mut roster = Roster::new(cluster, root_key);
         revoke(&mut roster, &root.with_file_name("revoked.list"))?;
         let settings = Settings {
             identity: qsm_handshake::Identity::from_seed(identity.key().seed())
                 .map_err(|error| Failure::failed(error.to_string(), "make another key"))?,
-            token: identity.token().clone(),
+            token: token.clone(),
             name,
             life,
             roster,
@@ -92,21 +100,21 @@ impl GuardArgs {
     }
 }
 
-fn granted(identity: &Identity, now: u64, cluster: &str) -> Result<Grant, Failure> {
-    let granted = identity.token().verify(&identity.root(), now, cluster);
-    let grant = granted.map_err(|error| {
-        let remedy = match error {
-            TokenError::NotYet { .. } => "compare the clocks of both hosts",
-            _ => "have another made by `qsm token new`",
-        };
-        Failure::usage(error.to_string(), remedy)
-    })?;
+fn refused(error: &TokenError) -> Failure {
+    let remedy = match error {
+        TokenError::NotYet { .. } => "compare the clocks of both hosts",
+        _ => "have another made by `qsm token new`",
+    };
+    Failure::usage(error.to_string(), remedy)
+}
+
+fn check_key(grant: &Grant, identity: &Identity) -> Result<(), Failure> {
     match grant.node_key() {
         Some(key) if key != identity.public() => Err(Failure::usage(
             "the token is bound to another node's key",
             "use the key that it was made for, or have a token made for this one",
         )),
-        _ => Ok(grant),
+        _ => Ok(()),
     }
 }
 
