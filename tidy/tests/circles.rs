@@ -13,7 +13,7 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 36] = [
+const LARGEST: [(&str, usize); 37] = [
     ("groupcast", 3),
     ("qsm", 0),
     ("qsm-admin", 0),
