@@ -62,6 +62,7 @@ mod repetition;
 pub mod ring;
 pub mod send;
 pub mod session;
+mod signers;
 mod sources;
 pub mod stats;
 mod subscriptions;

@@ -9,58 +9,28 @@
 //! types of `qsm-origin`: work that were given out to the runtime would have to come back in order before anything else
 //! could be done.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use qsm_identity::{NodeKey, NodePublic};
 use qsm_origin::Verifier;
 use qsm_wire::membership::{OriginDemand, Signer};
-use qsm_wire::{NodeId, Origin, StreamId};
+use qsm_wire::{Origin, StreamId};
 
 use super::{Region, RegionCx};
 use crate::node::NodeState;
 use crate::receive::ReceiveStream;
+use crate::signers::RegionProof;
 use crate::{Deliver, Event};
-
-/// What a region demands of its senders.
-#[derive(Debug)]
-pub(super) struct RegionProof {
-    demand: OriginDemand,
-    signers: Signers,
-}
-
-/// Keys of those who publish to a region, and of some who did: what they sent may come late.
-#[derive(Debug, Default)]
-struct Signers {
-    keys: BTreeMap<NodeId, NodePublic>,
-}
-
-impl Signers {
-    /// Keys of former publishers that are kept beside as many as there are now.
-    const FORMER: usize = 64;
-
-    fn take(&mut self, told: &[Signer]) {
-        if self.keys.len() > 2 * told.len() + Self::FORMER {
-            self.keys.clear();
-        }
-        for one in told {
-            if let Ok(key) = one.key.parse() {
-                self.keys.insert(one.origin.node, key);
-            }
-        }
-    }
-}
 
 impl Region {
     /// Takes what is demanded of those who send here; `None`: nothing. Rule R-SEC-34.
     pub(crate) fn set_proof(&mut self, node: &NodeState, demand: Option<OriginDemand>) {
-        if self.proof.as_ref().map(|proof| proof.demand) == demand {
+        if self.origin_demand() == demand {
             return;
         }
         self.proof = demand.map(|demand| {
             let former = self.proof.take();
-            let signers = former.map(|former| former.signers).unwrap_or_default();
-            Box::new(RegionProof { demand, signers })
+            Box::new(RegionProof::new(demand, former.map(|former| *former)))
         });
         for stream in self.streams.values_mut() {
             stream.change_demand(node.now, demand);
@@ -75,7 +45,7 @@ impl Region {
     /// Takes the keys of those who publish here. Rule R-SEC-34.
     pub(crate) fn take_signers(&mut self, node: &NodeState, told: &[Signer]) {
         if let Some(proof) = &mut self.proof {
-            proof.signers.take(told);
+            proof.take(told);
             self.judge_streams(node);
         }
     }
@@ -83,7 +53,7 @@ impl Region {
     /// The proof that is demanded of senders; `None`: none.
     #[must_use]
     pub fn origin_demand(&self) -> Option<OriginDemand> {
-        self.proof.as_ref().map(|proof| proof.demand)
+        self.proof.as_ref().map(|proof| proof.demand())
     }
 
     /// The key by which this node signs what it sends here, if it has to.
@@ -121,8 +91,7 @@ impl Region {
 
     fn key_of(&self, sender: Origin) -> Option<(OriginDemand, NodePublic)> {
         let proof = self.proof.as_deref()?;
-        let key = proof.signers.keys.get(&sender.node)?;
-        Some((proof.demand, *key))
+        Some((proof.demand(), proof.key_of(sender.node)?))
     }
 }
 
