@@ -302,6 +302,14 @@ fn line(number: usize) -> String {
     format!("message {number} of some length, as such messages are")
 }
 
+/// Reads on up to this message.
+fn read_to(lines: &Lines, all: &mut Vec<String>, number: usize) {
+    let last = line(number);
+    while all.last() != Some(&last) {
+        all.push(lines.iter().next().expect("it goes on"));
+    }
+}
+
 /// R-RELAY-3, R-RELAY-19, R-RELAY-22 to R-RELAY-24: protected, over a link of 10 ms that loses half a percent, a relay that is killed and comes
 /// back, a port that changes in mid-stream.
 #[test]
@@ -350,20 +358,14 @@ fn two_sites_get_a_stream_whole_though_a_relay_is_killed_and_a_port_changes() {
         }
     });
     // One that is far away has the first third.
-    let third = line(MESSAGES / 3);
     let (sub, lines) = receivers.pop().unwrap();
     let mut all = Vec::new();
-    while all.last() != Some(&third) {
-        all.push(lines.iter().next().expect("it goes on"));
-    }
+    read_to(&lines, &mut all, MESSAGES / 3);
     far.signal("-KILL");
     drop(far);
     let _again = sites.relay(4, &sites.at(1));
     // It is linked again.
-    let two_thirds = line(MESSAGES / 3 * 2);
-    while all.last() != Some(&two_thirds) {
-        all.push(lines.iter().next().expect("it goes on"));
-    }
+    read_to(&lines, &mut all, MESSAGES / 3 * 2);
     let of = Translation {
         port: 4490,
         outside: 5001,

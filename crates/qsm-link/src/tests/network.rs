@@ -92,7 +92,7 @@ impl Network {
     /// Adds an end that has a token of the network's root.
     pub(super) fn add(&mut self, claims: Claims) {
         let key = NodeKey::generate().unwrap();
-        let node_key = claims.node_key.or(Some(key.public()));
+        let node_key = claims.node_key.or_else(|| Some(key.public()));
         let token = self.root.issue(Claims {
             node_key,
             ..claims.clone()
