@@ -10,8 +10,8 @@ pub(super) fn add_origin(mut run: SimOptions) -> SimOptions {
     let mut dice = Dice::of(Seed(run.seed), "origin");
     let (chosen, forges) = (dice.one_in(8), dice.one_in(2));
     let demand = *dice.pick(&[OriginDemand::Audit, OriginDemand::Verified]);
-    // A publisher that leaves a region in mid-stream is a known fault: `scenarios/open`.
-    let stays = run.churn.is_empty();
+    // Groups that change meanwhile are a known fault (`scenarios/open`), and so are readers that do not wait.
+    let stays = run.churn.is_empty() && run.prompt.is_empty();
     match &mut run.insider {
         Some(insider) if forges && stays => {
             insider.lies.insert(Lie::Names);
