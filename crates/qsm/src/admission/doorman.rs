@@ -154,13 +154,17 @@ impl Doorman {
             let refused = here.refused.as_ref()?;
             Some((here, told_of_certificate(refused)))
         });
-        let outcasts = by_roster.chain(by_certificate).flat_map(|(here, reason)| {
-            here.cores.iter().map(move |node| Outcast {
-                node: *node,
-                reason: reason.clone(),
-            })
-        });
-        outcasts.collect()
+        // Once each, whatever is wrong with it.
+        let mut outcasts = BTreeMap::new();
+        for (here, reason) in by_roster.chain(by_certificate) {
+            for node in &here.cores {
+                outcasts.entry(*node).or_insert_with(|| reason.clone());
+            }
+        }
+        let outcasts = outcasts.into_iter();
+        outcasts
+            .map(|(node, reason)| Outcast { node, reason })
+            .collect()
     }
 }
 

@@ -138,7 +138,11 @@ impl Protection {
         let Some(identity) = self.identity.clone() else {
             return Ok(());
         };
-        let identity = identity.with_revoked(pem)?;
+        let listed = identity.clone().with_revoked(pem);
+        let identity = listed.map_err(|reason| match identity.crl() {
+            Some(path) => format!("{}: {reason}", path.display()),
+            None => reason,
+        })?;
         if let Some(anchors) = identity.anchors() {
             self.link.orders.push(GateOrder::Trust(Arc::clone(anchors)));
         }
