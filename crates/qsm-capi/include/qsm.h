@@ -540,6 +540,7 @@ void qsm_subscription_free(qsm_subscription *subscription);
 #define QSM_START_NO_SERVICE 1015 // A node without multicast has not been told where the membership service is.
 #define QSM_START_RECORDING 1016 // The file that the node was to be recorded to cannot be made.
 #define QSM_START_IDENTITY 1017 // The identity of a node or a service cannot be used.
+#define QSM_START_ORIGIN 1018 // Hints demand proof of origin in a cluster that takes no tokens.
 #define QSM_CLOSED_ENGINE_GONE 1101 // The shared engine has ended, or has cut this process off.
 #define QSM_CLOSED_IO 1102 // The operating system failed in a way that does not pass.
 #define QSM_CLOSED_PANICKED 1103 // An upcall, a feed or the node itself panicked.

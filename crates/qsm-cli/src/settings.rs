@@ -442,7 +442,7 @@ mod tests {
             (
                 "\nclustr = 'a'\n",
                 "line 2",
-                "no setting \"clustr\", but clone-copies, cluster,",
+                "no setting \"clustr\", but certificate, cipher, clone-copies, cluster,",
             ),
             ("cluster = 'a'\ncluster = 'b'\n", "line 2", "duplicate key"),
             ("cluster = \n", "line 1", "toml"),

@@ -284,6 +284,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     ),
     (
         "operate/containers.md",
+        "docker build -f packaging/container/Dockerfile -t qsm .",
+        NotHere(POD),
+    ),
+    (
+        "operate/containers.md",
         "qsm gms --multicast none --key cluster.key",
         NotHere(POD),
     ),

@@ -348,10 +348,10 @@ fn what_is_wrong_with_files_and_words_is_named_with_the_remedy() {
     assert!(refused(&["token", "revoke", &folder, "12"], 2).contains("16 hexadecimal digits"));
 
     let secret = format!("{folder}/root.secret");
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0o640)).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).unwrap();
     let error = with(&["--role", "relay"], 1);
     assert!(
-        error.contains("mode 640") && error.contains("chmod 600"),
+        error.contains("mode 644") && error.contains("chmod 600"),
         "{error}"
     );
     let key = format!("{folder}/service.key");

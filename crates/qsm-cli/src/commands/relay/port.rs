@@ -221,14 +221,16 @@ mod tests {
         let mut other = opened("127.0.0.1:0".parse().unwrap()).unwrap();
         one.wait(Some(one.now()), None).unwrap();
         assert_eq!(one.receive(), None);
-        other.send(one.address().unwrap(), b"hello");
+        // As packets of relays begin.
+        let packet = b"\x82hello";
+        other.send(one.address().unwrap(), packet);
         let received = loop {
             match one.receive() {
                 Some(received) => break received,
                 None => one.wait(None, None).unwrap(),
             }
         };
-        assert_eq!(one.bytes(&received), b"hello");
+        assert_eq!(one.bytes(&received), packet);
         assert_ne!(one.number, other.number);
     }
 }
