@@ -200,7 +200,8 @@ mod tests {
         assert_eq!(options.len(), 2, "no hints: {options:?}");
         let verified = Protection::Origin(OriginDemand::Verified);
         let proven = Keys::make(verified, "plant").unwrap().unwrap();
-        let [service, node] = [true, false].map(|service| proven.options(0, service).unwrap());
+        let [service, node] =
+            [(0, true), (1, false)].map(|(at, service)| proven.options(at, service).unwrap());
         let hints = service[1].strip_prefix("--hints=").unwrap();
         assert_eq!(fs::read_to_string(hints).unwrap(), "origin verified: *");
         assert_eq!(node.len(), 1);

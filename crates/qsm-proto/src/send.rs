@@ -323,7 +323,7 @@ pub struct SendStream {
     /// Seals of what is sent, if that is signed.
     seals: Option<Box<StreamSeals>>,
     /// Seals that are over: of a time when it was signed.
-    sealed: SealedPast,
+    sealed: Option<Box<SealedPast>>,
     intake: Intake,
     /// Members that were away have not said yet that they have what was sent before the newest view.
     confirms: bool,
@@ -355,7 +355,7 @@ impl SendStream {
             sendings: None,
             passage: None,
             seals: None,
-            sealed: SealedPast::default(),
+            sealed: None,
             intake: Intake::Freely,
             confirms: false,
         }
@@ -370,7 +370,8 @@ impl SendStream {
         stream.marks.cached = past.highest;
         stream.marks.arrived = past.highest;
         stream.openings = past.openings;
-        stream.sealed.upto = past.sealed;
+        let upto = past.sealed;
+        stream.sealed = (upto > 0).then(|| Box::new(SealedPast { upto, count: 0 }));
         stream
     }
 

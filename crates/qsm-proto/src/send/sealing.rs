@@ -34,12 +34,12 @@ impl SendStream {
             let highest = self.store.assembled();
             if let Some(seals) = self.seals.take() {
                 let (upto, count) = (seals.last_upto(highest), seals.count);
-                self.sealed = SealedPast { upto, count };
+                self.sealed = Some(Box::new(SealedPast { upto, count }));
             }
             self.store.set_unsealed(false);
             return;
         };
-        let (highest, past) = (self.store.assembled(), self.sealed);
+        let (highest, past) = (self.store.assembled(), self.sealed_past());
         let sealer = Sealer::new(self.id(), self.config.packet_bytes).ok();
         let seals = sealer.map(|sealer| StreamSeals::new(key, sealer, highest, past));
         self.seals = seals.map(Box::new);
@@ -48,10 +48,14 @@ impl SendStream {
         }
     }
 
+    fn sealed_past(&self) -> SealedPast {
+        self.sealed.as_deref().copied().unwrap_or_default()
+    }
+
     /// Number of the last seal up to this packet.
     pub(super) fn sealed_upto(&self, highest: u64) -> u64 {
         let seals = self.seals.as_ref();
-        seals.map_or(self.sealed.upto, |seals| seals.last_upto(highest))
+        seals.map_or(self.sealed_past().upto, |seals| seals.last_upto(highest))
     }
 
     /// Says up to where the stream was not sealed, if that has not been said.
@@ -93,7 +97,7 @@ impl SendStream {
     /// Seals written so far.
     pub(crate) fn seals(&self) -> u64 {
         let seals = self.seals.as_ref();
-        seals.map_or(self.sealed.count, |seals| seals.count)
+        seals.map_or(self.sealed_past().count, |seals| seals.count)
     }
 
     /// Tells whether something has been sent since the last seal.
