@@ -55,7 +55,7 @@ impl SendStream {
     /// Number of the last seal up to this packet.
     pub(super) fn sealed_upto(&self, highest: u64) -> u64 {
         let seals = self.seals.as_ref();
-        seals.map_or(self.sealed_past().upto, |seals| seals.last_upto(highest))
+        seals.map_or_else(|| self.sealed_past().upto, |seals| seals.last_upto(highest))
     }
 
     /// Says up to where the stream was not sealed, if that has not been said.
@@ -97,7 +97,7 @@ impl SendStream {
     /// Seals written so far.
     pub(crate) fn seals(&self) -> u64 {
         let seals = self.seals.as_ref();
-        seals.map_or(self.sealed_past().count, |seals| seals.count)
+        seals.map_or_else(|| self.sealed_past().count, |seals| seals.count)
     }
 
     /// Tells whether something has been sent since the last seal.
