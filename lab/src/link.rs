@@ -78,7 +78,7 @@ impl Drop for Link {
     }
 }
 
-/// What the thread has.
+/// Belongings of the thread that carries a link.
 struct Carrier {
     lanes: Arc<Mutex<[Lane; 2]>>,
     taps: [Tap; 2],

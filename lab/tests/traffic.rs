@@ -158,7 +158,7 @@ fn two_sites(shape: LinkShape) -> (Lab, LinkId, [HostId; 2]) {
     (lab, link, hosts)
 }
 
-/// What comes of so many packets over a link of 20 ms that loses a tenth, and what the link counts.
+/// Count of what comes of so many packets over a link of 20 ms that loses a tenth, and what the link counts.
 fn arrivals_over_a_link() -> (Vec<String>, LinkCounters) {
     const DELAY: Duration = Duration::from_millis(20);
     let shape = LinkShape {

@@ -204,19 +204,25 @@ const OF_MEMBERS: [Kind; 15] = [
     Kind::Parity,
 ];
 
+/// A member with a token of its own that knows all others.
+fn insider_of(target: &Target, groups: &[SocketAddr]) -> Insider {
+    let key = target.plant.member("insider", &["--subscribe", "**"]);
+    let mut insider = Insider::join(&target.plant, &key, groups);
+    let deadline = Instant::now() + PATIENCE;
+    while insider.members.len() < 3 {
+        insider.listen();
+        assert!(Instant::now() < deadline, "{:?}", insider.members);
+    }
+    insider
+}
+
 // Rules R-SEC-15, R-SEC-17.
 #[test]
 fn a_member_that_forges_each_kind_in_others_names_has_no_effect() {
     let mut target = Target::new();
     target.send("nothing");
     let groups = target.addresses();
-    let key = target.plant.member("insider", &["--subscribe", "**"]);
-    let mut insider = Insider::join(&target.plant, &key, &groups);
-    let deadline = Instant::now() + PATIENCE;
-    while insider.members.len() < 3 {
-        insider.listen();
-        assert!(Instant::now() < deadline, "{:?}", insider.members);
-    }
+    let mut insider = insider_of(&target, &groups);
     let known = target.known(&mut insider.listener);
     let members = target.members();
     let nodes = members.iter().map(|row| row.address);
@@ -271,13 +277,7 @@ fn in_name(known: &Known, sequence: u64, message: u64) -> Vec<u8> {
 fn forge_data(target: &mut Target) {
     target.send("nothing");
     let groups = target.addresses();
-    let key = target.plant.member("insider", &["--subscribe", "**"]);
-    let mut insider = Insider::join(&target.plant, &key, &groups);
-    let deadline = Instant::now() + PATIENCE;
-    while insider.members.len() < 3 {
-        insider.listen();
-        assert!(Instant::now() < deadline, "{:?}", insider.members);
-    }
+    let mut insider = insider_of(target, &groups);
     let known = target.known(&mut insider.listener);
     let nodes = target.members();
     let places = nodes.iter().map(|row| row.address);

@@ -10,7 +10,7 @@ pub(crate) const HELLO_BYTES_MAX: usize = FIXED_BYTES + NODE_NAME_BYTES_MAX + TO
 /// An end of a link, as it says. Numbers have their lowest byte first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hello {
-    /// What the other end is to write into datagrams for this one.
+    /// Number that the other end is to write into datagrams for this one.
     pub(crate) link: u32,
     /// Number that its process has drawn.
     pub(crate) life: u64,

@@ -13,9 +13,9 @@ use zeroize::Zeroizing;
 use crate::hello::{HELLO_BYTES_MAX, Hello};
 use crate::seal::{Opener, SECRET_BYTES, Sealer, Secret};
 
-/// What keys are exported for (RFC 8446, section 7.5).
+/// Label by which keys are exported (RFC 8446, section 7.5).
 const LABEL: &[u8] = b"EXPORTER-qsm-relay-link-1";
-/// What a parent says last to a child that it lets in.
+/// Last word of a parent to a child that it lets in.
 const ACCEPTED: u8 = 1;
 /// Least time that the other end has to answer when it is in doubt.
 const ANSWER_MIN: Duration = Duration::from_millis(300);
@@ -65,7 +65,7 @@ pub(crate) struct Peer {
     doubt: Option<Doubt>,
 }
 
-/// What a peer has said.
+/// Word of a peer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// More is to come.

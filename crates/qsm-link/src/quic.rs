@@ -30,7 +30,7 @@ const OPENING_MAX: usize = 64;
 const OPENING_UNPROVEN: usize = 16;
 /// A child with the same key that was heard within this time lives.
 const ALIVE: Duration = Duration::from_millis(1500);
-/// How often tokens' ends are looked at.
+/// Interval in which tokens' ends are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 /// Datagrams that ask others to speak, in each such time.
 const ASKED_MAX: u32 = 128;
@@ -489,7 +489,7 @@ impl QuicLink {
         self.transmit_last(now, handle);
     }
 
-    /// What a connection says at its end. Its other events need nothing any more.
+    /// Sends what a connection says at its end. Its other events need nothing any more.
     fn transmit_last(&mut self, now: Instant, handle: usize) {
         let clock = self.clock(now);
         let mut bytes = Vec::new();

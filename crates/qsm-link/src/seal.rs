@@ -75,7 +75,7 @@ impl Generation {
         Self::new(self.number + 1, derive(&self.secret, b"next")?)
     }
 
-    /// What datagrams say of it.
+    /// Part of it that datagrams say.
     fn low(&self) -> u8 {
         self.number.to_le_bytes()[0]
     }

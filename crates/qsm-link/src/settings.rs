@@ -88,7 +88,7 @@ impl Settings {
     }
 }
 
-/// What a peer has shown.
+/// Proofs that a peer has shown.
 pub(crate) struct Shown<'a> {
     pub(crate) key: NodePublic,
     pub(crate) token: &'a [u8],

@@ -56,7 +56,7 @@ pub struct Seal<'a> {
     header: Header,
     head: DataHeader,
     datagram: &'a [u8],
-    /// What is signed: digests, or a number.
+    /// Content that is signed: digests, or a number.
     content: &'a [u8],
     signature: &'a [u8],
 }

@@ -181,7 +181,7 @@ pub enum Event {
         sender: Origin,
         /// Number in the sender's stream of one of them, the last one found.
         sequence: u64,
-        /// How many were found since this was told last.
+        /// Number found since this was told last.
         packets: u64,
         /// Where that one came from; `None`: that is not known any more. Who repairs forged packets has not made them.
         source: Option<SocketAddr>,

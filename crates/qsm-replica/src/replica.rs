@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, WaitTimeoutResult};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -96,6 +96,18 @@ impl<S> Shared<S> {
     /// A panic of the state machine in another thread leaves the state as it was then.
     fn lock(&self) -> MutexGuard<'_, Inner<S>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until this is false, but no longer than the timeout.
+    fn wait_while(
+        &self,
+        timeout: Duration,
+        waiting: impl FnMut(&mut Inner<S>) -> bool,
+    ) -> (MutexGuard<'_, Inner<S>>, WaitTimeoutResult) {
+        let waited = self
+            .changed
+            .wait_timeout_while(self.lock(), timeout, waiting);
+        waited.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self) -> Duration {
@@ -209,11 +221,7 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
     /// [`ReplicaError::NotLive`] after this time; or what it ended by.
     pub fn wait_live(&self, timeout: Duration) -> Result<(), ReplicaError> {
         let waiting = |inner: &mut Inner<S>| !inner.core.is_live() && inner.end.is_none();
-        let waited = self
-            .shared
-            .changed
-            .wait_timeout_while(self.shared.lock(), timeout, waiting);
-        let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (inner, _) = self.shared.wait_while(timeout, waiting);
         match &inner.end {
             Some(end) => Err(end.clone()),
             None if inner.core.is_live() => Ok(()),
@@ -230,11 +238,7 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
             let there = inner.core.is_live() && inner.core.updates() >= updates;
             !there && inner.end.is_none()
         };
-        let waited = self
-            .shared
-            .changed
-            .wait_timeout_while(self.shared.lock(), timeout, waiting);
-        let (inner, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (inner, waited) = self.shared.wait_while(timeout, waiting);
         match &inner.end {
             Some(end) => Err(end.clone()),
             None if waited.timed_out() => Err(ReplicaError::NotLive),
@@ -256,11 +260,7 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
             found = ready(inner.core.state());
             found.is_none() && inner.end.is_none()
         };
-        let waited = self
-            .shared
-            .changed
-            .wait_timeout_while(self.shared.lock(), timeout, waiting);
-        let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (inner, _) = self.shared.wait_while(timeout, waiting);
         match &inner.end {
             Some(end) if found.is_none() => Err(end.clone()),
             _ => Ok(found),

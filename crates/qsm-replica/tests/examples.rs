@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// What an example writes.
+/// Output of an example.
 #[track_caller]
 fn assert_writes(example: &str, expected: &str) {
     let test = std::env::current_exe().unwrap();

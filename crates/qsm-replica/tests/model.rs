@@ -25,7 +25,7 @@ trait Subject: StateMachine + Debug + Sized {
     fn new(origin: u64, small: bool) -> Self;
     /// The update of this number.
     fn write(&mut self, number: u64, chance: u64, wall: u64) -> Vec<u8>;
-    /// What has to be equal at all members.
+    /// Content that has to be equal at all members.
     fn content(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.snapshot(&mut bytes);
@@ -167,7 +167,7 @@ enum Packet {
 
 struct Member<S> {
     core: Core<S>,
-    /// How far its clock is ahead, microseconds.
+    /// Lead of its clock, microseconds.
     ahead: u64,
     /// In the order of its senders, with the time at which each comes.
     queue: Vec<(Duration, usize, Packet)>,

@@ -192,7 +192,7 @@ pub struct Forged {
     pub sender: Origin,
     /// Number in the sender's stream of one of them, the last one found.
     pub sequence: u64,
-    /// How many were found since this was told last.
+    /// Number found since this was told last.
     pub packets: u64,
     /// Address that this one says it came from, if that is still known; it may be forged, and who repairs packets has not
     /// made them.

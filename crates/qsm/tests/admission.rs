@@ -21,6 +21,28 @@ use qsm_identity::{
 use qsm_net::{PortConfig, Ports};
 use qsm_wire::{Coverage, Kind, VERSION, seal, sealed_by};
 
+/// Waits until the service has expelled a node that was revoked, for that reason, and the node knows it.
+fn wait_shut_out(service: &Service, traitor: &Node, theirs: &Subscription, why: &str) {
+    loop {
+        let event = service.next_event_timeout(PATIENCE).unwrap().unwrap();
+        if let ServiceEvent::Expelled { reason, .. } = event {
+            assert!(reason.contains(why), "{reason}");
+            break;
+        }
+    }
+    let end = loop {
+        if let Some(reason) = traitor.closed() {
+            break reason;
+        }
+        // It reads on until it hears that it is shut out.
+        theirs.recv_timeout(PATIENCE).ok();
+    };
+    assert!(
+        matches!(&end, CloseReason::Refused { reason } if reason.contains("was revoked")),
+        "{end}"
+    );
+}
+
 /// A cluster with a root.
 struct Plant {
     site: Site,
@@ -327,24 +349,7 @@ fn who_is_revoked_in_mid_stream_is_shut_out_and_told_why() {
     expect_numbers(&theirs, 1..=100, |number| pattern(number, 100));
 
     plant.revoke(2, vec![serial]);
-    loop {
-        let event = service.next_event_timeout(PATIENCE).unwrap().unwrap();
-        if let ServiceEvent::Expelled { reason, .. } = event {
-            assert!(reason.contains("was revoked"), "{reason}");
-            break;
-        }
-    }
-    let end = loop {
-        if let Some(reason) = traitor.closed() {
-            break reason;
-        }
-        // It reads on until it hears that it is shut out.
-        theirs.recv_timeout(PATIENCE).ok();
-    };
-    assert!(
-        matches!(&end, CloseReason::Refused { reason } if reason.contains("was revoked")),
-        "{end}"
-    );
+    wait_shut_out(&service, &traitor, &theirs, "was revoked");
     send(101..=200);
     for subscription in &subscriptions {
         expect_numbers(subscription, 1..=200, |number| pattern(number, 100));

@@ -270,7 +270,7 @@ impl NodeOptions {
         Ok(self.threads.apply(builder))
     }
 
-    /// Whether the places of the service may lead to another address than they did.
+    /// Tells whether the places of the service may lead to another address than they did.
     fn may_move(&self) -> bool {
         match &self.service[..] {
             [] | [ServicePlace::Address(_)] => false,

@@ -196,7 +196,7 @@ impl RegionTable {
         self.find_where(zone, signature, groups, |_| true)
     }
 
-    /// Whether two regions, neither of them merged, have a group in common.
+    /// Tells whether two regions, neither of them merged, have a group in common.
     pub(crate) fn overlap(&self, one: RegionId, other: RegionId) -> bool {
         let exact = |id| self.get(id).filter(|region| !region.merged);
         let (Some(one), Some(other)) = (exact(one), exact(other)) else {

@@ -112,7 +112,7 @@ impl Registry {
         self.keys.remove(&node);
     }
 
-    /// Who publishes to a region, of those whose keys are known.
+    /// Publishers of a region, of those whose keys are known.
     fn signers_of(&self, id: RegionId) -> Vec<Signer> {
         let Some(region) = self.regions.get(id) else {
             return Vec::new();

@@ -48,7 +48,7 @@ struct End {
     sent: u64,
 }
 
-/// What a link is made of, again.
+/// Parts that a link is made of, again.
 #[derive(Clone)]
 struct Copied {
     token: qsm_identity::Token,

@@ -437,7 +437,7 @@ impl Endpoint {
         self.node.store.packet_bytes()
     }
 
-    /// Whether this node has the bytes of that packet: as its sender, or because it keeps them. What has yet to be proven
+    /// Tells whether this node has the bytes of that packet: as its sender, or because it keeps them. What has yet to be proven
     /// does not count.
     #[must_use]
     pub fn holds(&self, region: RegionId, sender: Origin, sequence: u64) -> bool {

@@ -128,7 +128,7 @@ pub struct ReceiveStream {
     lost_numbers: Option<Box<LostNumbers>>,
     /// How far messages have been handed out ahead of their order.
     walks: Option<Box<Walks>>,
-    /// What is known of its origin, if that is to be proven.
+    /// Knowledge of its origin, if that is to be proven.
     proof: Option<Box<StreamProof>>,
     contiguous_at_close: u64,
 }

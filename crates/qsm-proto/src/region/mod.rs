@@ -100,7 +100,7 @@ pub struct Region {
     filters: Filters,
     /// Groups whose messages have a lifetime; `None`: none has.
     lifetimes: Option<Box<Lifetimes>>,
-    /// What is demanded of those who send here; `None`: nothing.
+    /// Demand on those who send here; `None`: nothing.
     proof: Option<Box<RegionProof>>,
     /// Packets per second below which no receiver holds a sender; 0: none (R-RATE-10).
     minimum_rate: u32,
@@ -325,7 +325,7 @@ impl Region {
         self.receivers
     }
 
-    /// Whether this node has that packet's bytes, and knows them to be its sender's where it waits for proof.
+    /// Tells whether this node has that packet's bytes, and knows them to be its sender's where it waits for proof.
     pub(crate) fn holds(&self, sender: Origin, sequence: u64, store: &PacketStore) -> bool {
         let own = self.sender.as_ref();
         let own = own.filter(|own| own.id().origin == sender);

@@ -343,7 +343,7 @@ mod tests {
             self.stream.check_invariants();
         }
 
-        /// What has been sent is proven up to the last seal.
+        /// Last packet that seals prove.
         fn proven_upto(&self) -> u64 {
             let mut verifier = Verifier::new(7, self.stream.id(), self.key.public());
             let mut findings = Vec::new();

@@ -17,16 +17,16 @@ pub(super) struct StreamSeals {
     pub(super) passed: u64,
     /// The first packet that no seal is for, until a seal has said so.
     pub(super) unsealed: Option<u64>,
-    /// How many there have been.
+    /// Number of them so far.
     pub(super) count: u64,
 }
 
-/// What is left of seals that are over.
+/// Remains of seals that are over.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SealedPast {
     /// Number of the last one; 0: there was none.
     pub(super) upto: u64,
-    /// How many there were.
+    /// Number of them.
     pub(super) count: u64,
 }
 

@@ -103,7 +103,7 @@ struct Image {
     entries: Vec<Line>,
 }
 
-/// What those see who watch a log.
+/// Change of a log, for who watches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogEvent {
@@ -111,12 +111,12 @@ pub enum LogEvent {
     Entry {
         /// When and where it was written.
         stamp: Stamp,
-        /// What was written.
+        /// Bytes of the entry.
         content: Vec<u8>,
     },
     /// Entries came and had to go before they were read.
     Missed {
-        /// How many.
+        /// Number of them.
         entries: u64,
     },
 }

@@ -30,7 +30,7 @@ const WRITER_BITS: u32 = 53;
 
 /// A text that several programs write at once and have alike, by the CRDT of Yjs (`yrs`).
 ///
-/// What each writes stays, where it was put: letters keep their neighbours though others insert and remove around them.
+/// Writing stays where it was put: letters keep their neighbours though others insert and remove around them.
 /// Places are counted in characters.
 ///
 /// ```no_run

@@ -134,7 +134,7 @@ pub enum Update {
     Signers {
         /// The region.
         region: RegionId,
-        /// Who publishes, ascending.
+        /// Publishers, ascending.
         signers: Vec<Signer>,
     },
     /// To a node that was away when this sender said goodbye: the packets that it lacks of that were not

@@ -228,7 +228,7 @@ impl Identity {
     }
 
     /// Checks that the token or certificate holds now, in this cluster and with this key, for what it is to be used for.
-    /// Who issued a certificate others judge.
+    /// The issuer of a certificate others judge.
     pub(crate) fn check(&self, cluster: &str, bearer: Bearer<'_>) -> Result<(), IdentityError> {
         if self.root.is_none() && self.anchors.is_none() {
             return Err(IdentityError::new(
@@ -351,7 +351,7 @@ fn read_bounded(path: &Path, what: &str, bytes_max: u64) -> Result<String, Ident
     Ok(text)
 }
 
-/// What is wrong with a file of X.509.
+/// Error about a file of X.509.
 fn of_file(path: &Path, error: &CertificateError) -> IdentityError {
     IdentityError::new(format!("{}: {error}", path.display()), error.remedy())
 }

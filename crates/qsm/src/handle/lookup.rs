@@ -17,7 +17,7 @@ use crate::runtime::network::plain;
 /// Time that each place has to answer before the next is tried, and between two questions.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// What [`Builder::service_lookup`](crate::Builder::service_lookup) was given.
+/// Closure that [`Builder::service_lookup`](crate::Builder::service_lookup) was given.
 #[derive(Clone)]
 pub(crate) struct ServiceLookup(Arc<dyn Fn() -> Vec<SocketAddr> + Send + Sync>);
 

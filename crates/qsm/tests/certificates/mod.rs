@@ -7,12 +7,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use authority::{Authority, Issued};
-use qsm::{Builder, Cipher, CloseReason, Identity, Node, RequestError, Service, ServiceEvent};
+use qsm::{Builder, Cipher, Identity, Node, RequestError, Service, ServiceEvent};
 use qsm_x509::Anchors;
 use rcgen::date_time_ymd;
 
 use super::common::{self, PATIENCE, Place, expect_numbers, pattern};
-use super::{Plant, assert_clean, refused, subscriptions};
+use super::{Plant, assert_clean, refused, subscriptions, wait_shut_out};
 
 /// A cluster whose service takes tokens and certificates.
 struct Works {
@@ -108,23 +108,7 @@ fn a_node_by_a_token_and_others_by_certificates_are_in_and_who_is_revoked_goes_a
     expect_numbers(&theirs, 1..=100, |number| pattern(number, 100));
 
     works.revoke(&[2]);
-    loop {
-        let event = service.next_event_timeout(PATIENCE).unwrap().unwrap();
-        if let ServiceEvent::Expelled { reason, .. } = event {
-            assert!(reason.contains("the certificate was revoked"), "{reason}");
-            break;
-        }
-    }
-    let end = loop {
-        if let Some(reason) = traitor.closed() {
-            break reason;
-        }
-        theirs.recv_timeout(PATIENCE).ok();
-    };
-    assert!(
-        matches!(&end, CloseReason::Refused { reason } if reason.contains("was revoked")),
-        "{end}"
-    );
+    wait_shut_out(&service, &traitor, &theirs, "the certificate was revoked");
     send(101..=200, 0);
     expect_numbers(&subscriptions[0], 1..=200, |number| pattern(number, 100));
     expect_numbers(&subscriptions[1], 1..=200, |number| pattern(number, 100));

@@ -116,7 +116,7 @@ impl Sites {
         lab_site(host, hosts, self.sites.len())
     }
 
-    /// What links have done, a line for each.
+    /// Counts of what links have done, a line for each.
     pub(super) fn report(&self, lab: &Lab) -> Result<String, LabError> {
         let mut text = String::new();
         for (LinkOption { a, b, .. }, id) in &self.links {

@@ -32,11 +32,11 @@ use self::screen::Screen;
 use crate::node;
 use crate::record::{Format, Record, read_schema};
 
-/// How often signals, keys and events are looked at while nothing changes.
+/// Interval in which signals, keys and events are looked at while nothing changes.
 const LOOK: Duration = Duration::from_millis(100);
 /// More than a replica takes until it is live or says why not.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How long saying goodbye may take.
+/// Time that saying goodbye may take.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Arguments of `qsm open`.
@@ -69,7 +69,7 @@ pub(crate) struct OpenArgs {
 }
 
 impl OpenArgs {
-    /// How its notices are to be written.
+    /// Options by which its notices are written.
     pub(crate) fn notices(&self) -> LogOptions {
         self.node.network.notices
     }

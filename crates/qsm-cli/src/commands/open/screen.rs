@@ -21,11 +21,11 @@ const PAGE: usize = 10;
 pub(super) struct Screen {
     terminal: DefaultTerminal,
     picture: Picture,
-    /// What the replica said last.
+    /// Last word of the replica.
     pub(super) state: String,
 }
 
-/// What is seen.
+/// Content of the screen.
 #[derive(Debug, Default)]
 struct Picture {
     entries: BTreeMap<String, String>,

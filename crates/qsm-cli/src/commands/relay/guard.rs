@@ -26,12 +26,12 @@ pub(crate) struct GuardArgs {
     /// File with the public key of the cluster's root [default: root.pub beside --identity]
     #[arg(long, value_name = "FILE", requires = "identity")]
     pub(crate) root: Option<PathBuf>,
-    /// What this end calls itself; its token must allow it [default: the name in the token]
+    /// Name of this end; its token must allow it [default: the name in the token]
     #[arg(long = "name", value_name = "NAME", requires = "identity")]
     pub(crate) called: Option<String>,
 }
 
-/// What an end of links is to do.
+/// Task of an end of links.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place<'a> {
     /// Pass streams on.
@@ -118,7 +118,7 @@ fn check_key(grant: &Grant, identity: &Identity) -> Result<(), Failure> {
     }
 }
 
-/// That the token allows what this end is to do.
+/// Checks that the token allows what this end is to do.
 fn check(grant: &Grant, name: &str, place: Place<'_>) -> Result<(), Failure> {
     let another = "have another token made, or use one that allows it";
     if !grant.may_join(name) {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a batch tells a node of proof: the demand, and who signs.
+/// Proof as a batch tells a node of it: the demand, and who signs.
 fn told(batch: &Batch, node: u64) -> (Option<OriginDemand>, Option<Vec<u64>>) {
     let updates = updates(batch, node);
     let mut demands = updates.iter().filter_map(|update| match update {

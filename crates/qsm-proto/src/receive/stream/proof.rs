@@ -28,14 +28,14 @@ const SOURCES_MAX: usize = 128;
 /// and asked for again.
 const FALSE_SEALS_MAX: u32 = 64;
 
-/// What is known of a stream's origin.
+/// Knowledge of a stream's origin.
 #[derive(Debug)]
 pub(super) struct StreamProof {
     demand: OriginDemand,
     verifier: Verifier,
     /// Everything up to here is judged, or given up.
     proven: u64,
-    /// How long is waited for the seal of a sender that is dead.
+    /// Time that is waited for the seal of a sender that is dead.
     give_up: Duration,
     findings: Vec<Finding>,
     forged: ForgedLog,

@@ -23,7 +23,7 @@ pub(super) struct Sender {
 }
 
 impl ReceiveStream {
-    /// Whether the membership service has declared the sender dead, or a member has said so.
+    /// Tells whether the membership service has declared the sender dead, or a member has said so.
     #[must_use]
     pub fn sender_dead(&self) -> bool {
         self.sender.dead
