@@ -281,6 +281,12 @@ impl History {
         self.elsewhere.contains(&group)
     }
 
+    /// Tells whether the application has given this group up here, and has not taken it up here again.
+    #[must_use]
+    pub fn has_given_up(&self, group: GroupId) -> bool {
+        self.given_up.get(&group) == Some(&NEVER)
+    }
+
     /// Whether messages to this group that were sent in that view belong to a stay that is over, or
     /// were sent before this node received the group, or are received elsewhere.
     #[must_use]
@@ -544,8 +550,10 @@ mod tests {
             (over(&history, GroupId(7)), over(&history, GroupId(8))),
             (5, 0)
         );
+        assert!(history.has_given_up(GroupId(7)) && !history.has_given_up(GroupId(8)));
         history.push(view(4, &[(1, false)]));
         history.take_up(|group| group == GroupId(7));
+        assert!(!history.has_given_up(GroupId(7)));
         assert_eq!(over(&history, GroupId(7)), 3);
         history.push(view(5, &[(1, false)]));
         history.take_up(|group| group == GroupId(7));

@@ -53,6 +53,8 @@ pub(crate) struct App {
     pub(crate) requests: BTreeSet<u32>,
     /// The last request to subscribe again to each group, until it is answered.
     entering: BTreeMap<usize, u32>,
+    /// The last request to receive each group no more, until it is answered.
+    exiting: BTreeMap<usize, u32>,
     pub(crate) closing: bool,
     /// Regions that it knew when its receivers were looked at last.
     regions: usize,
@@ -147,6 +149,7 @@ impl World {
                 ids: BTreeMap::new(),
                 requests: BTreeSet::new(),
                 entering: BTreeMap::new(),
+                exiting: BTreeMap::new(),
                 closing: false,
                 regions: 0,
             });
@@ -187,6 +190,7 @@ impl World {
         app.ids.clear();
         app.requests.clear();
         app.entering.clear();
+        app.exiting.clear();
         app.closing = false;
         let draw = self.options.seed.wrapping_add(app.starts << 40) ^ (host as u64);
         let seed = Seed(mix(draw));
@@ -292,6 +296,10 @@ impl World {
                 .iter()
                 .filter(|group| enter && history.returns(origin, **group));
             app.entering.extend(again.map(|group| (*group, request)));
+            if role == Role::Subscriber && !enter {
+                app.exiting
+                    .extend(groups.iter().map(|group| (*group, request)));
+            }
         }
         self.react(host)
     }
@@ -299,6 +307,7 @@ impl World {
     fn answered(&mut self, host: usize, request: u32) {
         let app = &mut self.apps[host];
         app.requests.remove(&request);
+        app.exiting.retain(|_, last| *last != request);
         let (history, now) = (&mut self.checkers.history, self.engine.now());
         let machine = self.engine.machine(host);
         app.entering.retain(|group, last| {
@@ -659,7 +668,12 @@ impl World {
         app.ids.clear();
         let groups = app.roles.iter().filter(|role| role.1 == Role::Subscriber);
         app.since = groups.map(|role| (role.0, now)).collect();
-        self.checkers.history.begin(origin, host, app.since.clone());
+        let history = &mut self.checkers.history;
+        history.begin(origin, host, app.since.clone());
+        // Given up before this life began, and the service has yet to answer that (R-MEM-9).
+        let left = app.exiting.keys();
+        left.filter(|group| !app.since.contains_key(group))
+            .for_each(|group| history.unwant(origin, *group));
     }
 
     /// Takes over whom the node knows as receivers of its groups.

@@ -128,7 +128,7 @@ impl Registry {
         self.work.push(Work::Return { node: id });
     }
 
-    /// The node asks for something: an absence that no region marks is over.
+    /// The node asks for something, or has left a region: an absence that no region marks is over.
     pub(super) fn end_unmarked_absence(&mut self, id: NodeId) {
         let node = self.nodes.get(&id);
         if node.is_some_and(|node| node.absences.is_unmarked()) {

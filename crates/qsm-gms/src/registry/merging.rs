@@ -156,7 +156,10 @@ impl Registry {
                     entry.aim.cluster = cluster;
                 }
                 if !entry.unreported {
+                    // What it has only asked for begins with the next view.
+                    let said = entry.groups_in(id);
                     let own = entry.groups.iter().copied();
+                    let own = own.filter(|group| said.contains(*group));
                     let own = own.filter(|group| region.groups.binary_search(group).is_ok());
                     groups = own.collect();
                 }

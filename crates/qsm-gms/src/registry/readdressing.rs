@@ -14,7 +14,8 @@ impl Registry {
         let mut members = region.members.iter();
         let known = members.any(|one| one.origin.node == member);
         let shared = !region.private && !region.merged;
-        (known && !region.given_up).then_some(shared && region.active > 0)
+        // Also one that all are leaving: others would find it again, or they themselves.
+        (known && !region.given_up).then_some(shared)
     }
 
     /// Everybody in a region goes to another one of the same groups, with the next batch. The region is

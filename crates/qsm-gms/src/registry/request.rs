@@ -127,9 +127,16 @@ impl Registry {
             return;
         };
         let departure = entry.departures.get(&region);
-        if departure.is_some_and(|departure| departure.view <= view) {
-            entry.depart(region, DepartureEvent::Drain);
-            self.work.push(Work::Release { region, node });
+        let Some(departure) = departure.filter(|departure| departure.view <= view) else {
+            return;
+        };
+        let member = departure.is_member();
+        entry.depart(region, DepartureEvent::Drain);
+        self.work.push(Work::Release { region, node });
+        if member {
+            // It has what it was to get there, as if it had caught up.
+            entry.absences.unmark(region);
+            self.end_unmarked_absence(node);
         }
     }
 }

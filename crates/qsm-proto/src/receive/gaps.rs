@@ -114,8 +114,12 @@ pub struct Gap {
     /// Since when it waits for room among the packets that are asked for (R-NAK-10); `None`: it does
     /// not.
     pub put_off: Option<Instant>,
-    /// Whom it was asked of last has said that it misses it too: no repair is on its way.
+    /// Whom it was asked of last has said that it misses it too, or it has come and found no room: no
+    /// repair is on its way.
     pub refused: bool,
+    /// It has come, and found no room or gave way: it is asked for when there is some, or when its turn
+    /// has come.
+    pub crowded_out: bool,
     /// Bit r: the cacher of rank r is known to miss it (ranks of the packets' own view).
     pub known_missing: u32,
     /// Of these, those that have said so when they were asked here: the word of others may be older than
@@ -145,6 +149,7 @@ impl Gap {
             early: false,
             put_off: None,
             refused: false,
+            crowded_out: false,
             known_missing: 0,
             absent: 0,
             let_go: false,
@@ -200,8 +205,18 @@ impl Gap {
         self.asked_of = of;
         self.put_off = None;
         self.refused = false;
+        self.crowded_out = false;
         self.attempts = self.attempts.saturating_add(1);
         self.hastened += u8::from(core::mem::take(&mut self.early));
+    }
+
+    /// It has come and found no room: it waits for some, until `due`, and nobody was silent.
+    pub fn crowd_out(&mut self, due: Instant) {
+        self.hastened = self.attempts;
+        self.early = false;
+        self.refused = true;
+        self.crowded_out = true;
+        self.due = due;
     }
 
     /// The numbers.
@@ -291,12 +306,13 @@ impl Gaps {
         self.gaps.push_back(Gap::new(range, now, due));
     }
 
-    /// A number that had arrived is missing again, to be asked for when `due`. The caller has checked that
-    /// there is room and that it was not missing.
+    /// A number that had arrived has been crowded out, and is missing again until `due`. The caller has
+    /// checked that there is room and that it was not missing.
     pub fn reopen(&mut self, sequence: u64, now: Instant, due: Instant) {
         let at = self.gaps.partition_point(|gap| gap.last < sequence);
         debug_assert!(self.gaps.get(at).is_none_or(|gap| gap.first > sequence));
-        let gap = Gap::new(SeqRange::one(sequence), now, due);
+        let mut gap = Gap::new(SeqRange::one(sequence), now, due);
+        gap.crowded_out = true;
         self.gaps.insert(at, gap);
     }
 
@@ -358,6 +374,21 @@ impl Gaps {
             room = room.saturating_sub(gap.last - gap.first + 1);
         }
         room
+    }
+
+    /// Makes due what has been crowded out, as far as there is `room` for it and for what is missing
+    /// before it; the `next` packet in turn needs none. Returns whether the rest has to wait.
+    pub fn take_up_crowded_out(&mut self, now: Instant, next: u64, mut room: u64) -> bool {
+        for gap in &mut self.gaps {
+            if room == 0 && gap.first != next {
+                return true;
+            }
+            if core::mem::take(&mut gap.crowded_out) {
+                gap.due = gap.due.min(now);
+            }
+            room = room.saturating_sub(gap.last - gap.first + 1);
+        }
+        false
     }
 
     /// Forgets everything up to and including `sequence`.
@@ -442,6 +473,47 @@ mod tests {
         assert_eq!(gaps.take_up(now, 7), 2);
         assert_eq!(due(&gaps), [false, true, true, true]);
         assert_eq!(gaps.take_up(now, 7), 7, "nothing waits any more");
+    }
+
+    // Rule R-DATA-9.
+    #[test]
+    fn what_was_crowded_out_is_due_when_there_is_room_or_when_its_turn_has_come() {
+        let (now, later) = (Instant(5_000_000), Instant(500_000_000));
+        let mut gaps = Gaps::default();
+        gaps.append(SeqRange::new(1, 4).unwrap(), Instant(0), later);
+        gaps.reopen(6, Instant(0), later);
+        gaps.reopen(8, Instant(0), later);
+        let gap = gaps.find_mut(8).unwrap();
+        gap.ask(Instant(0), None);
+        gap.crowd_out(later);
+        let due = |gaps: &Gaps| gaps.iter().map(|gap| gap.due <= now).collect::<Vec<_>>();
+        assert!(gaps.take_up_crowded_out(now, 1, 0));
+        assert!(gaps.take_up_crowded_out(now, 1, 4), "for what is missing");
+        assert_eq!(due(&gaps), [false, false, false]);
+        assert!(gaps.take_up_crowded_out(now, 1, 5));
+        assert_eq!(due(&gaps), [false, true, false]);
+        for number in 1..=6 {
+            gaps.fill(number);
+        }
+        assert!(gaps.take_up_crowded_out(now, 7, 0), "not its turn");
+        assert!(!gaps.take_up_crowded_out(now, 8, 0));
+        assert_eq!(due(&gaps), [true]);
+    }
+
+    // Rules R-DATA-9, R-NAK-10.
+    #[test]
+    fn what_was_crowded_out_is_not_on_its_way_and_nobody_was_silent() {
+        let retry = RetryInterval {
+            first: Duration::from_millis(2),
+            steady: 1,
+        };
+        let mut gaps = Gaps::default();
+        gaps.append(SeqRange::one(1), Instant(0), Instant(0));
+        let gap = gaps.find_mut(1).unwrap();
+        (0..4).for_each(|_| gap.ask(Instant(0), None));
+        gap.crowd_out(Instant(500_000_000));
+        assert_eq!(gap.next_request(retry), Instant(2_000_000));
+        assert_eq!(gaps.asked(Instant(1), retry.first), 0);
     }
 
     // Rule R-NAK-13.

@@ -90,7 +90,8 @@ impl OvertakenRequests {
         let last = latest.map_or(now, |latest| latest.after(self.age));
         self.due = if last > now { last } else { Instant::NEVER };
         for gap in gaps.iter_mut() {
-            let hastens = (1..=HASTENED_MAX).contains(&gap.attempts) && gap.due > now;
+            let may_hasten = !gap.crowded_out && gap.due > now;
+            let hastens = (1..=HASTENED_MAX).contains(&gap.attempts) && may_hasten;
             if hastens && gap.asked.after(self.age) <= now && self.is_overtaken(gap) {
                 gap.due = now;
                 gap.early = true;

@@ -105,6 +105,8 @@ pub struct ReceiveStream {
     /// From the first to the last packet that this node should cache and has no room for, until
     /// they are stable.
     uncached: Option<SeqRange>,
+    /// Something that came found no room or gave way, and may not have been asked for since.
+    crowds_out: bool,
     /// Highest number that exists by the word of others: counted as missing only once all that
     /// has arrived here has been read (R074).
     announced: u64,
@@ -171,6 +173,7 @@ impl ReceiveStream {
             marks,
             retained_from: None,
             uncached: None,
+            crowds_out: false,
             announced: 0,
             gone_upto: 0,
             sender: Sender::default(),
@@ -359,12 +362,8 @@ impl ReceiveStream {
                     PacketState::Received
                 }
                 None => {
-                    // No more is asked for than there is room for.
                     self.held = held;
-                    context.delivery.stats.discard_memory += 1;
-                    if let Some(gap) = self.gaps.find_mut(sequence) {
-                        gap.silent_since = context.now;
-                    }
+                    self.crowd_out(sequence, context);
                     return Arrival::Dropped;
                 }
             }
@@ -454,11 +453,12 @@ impl ReceiveStream {
         }
     }
 
-    /// Whether this packet is missing here and has been asked for more than once.
+    /// Whether this packet is missing here and has been asked for more than once, and not because there was
+    /// no room for it.
     #[must_use]
     pub fn tried_in_vain(&self, sequence: u64) -> bool {
         let gap = self.gaps.find(sequence);
-        gap.is_some_and(|gap| gap.attempts >= 2)
+        gap.is_some_and(|gap| gap.attempts >= 2 && !gap.crowded_out)
     }
 
     /// Whether this packet has been given up here.

@@ -245,5 +245,6 @@ impl RegionCx<'_> {
             let (history, limit) = (&self.region.history, limits.receive_bytes / 2);
             stream.limit_cached(&mut self.node.store, limit, history);
         }
+        stream.ask_for_crowded_out(self.node.now, &self.node.store);
     }
 }

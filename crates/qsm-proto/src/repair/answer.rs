@@ -380,7 +380,10 @@ impl Answering<'_> {
                 unanswered.absent.push(SeqRange::one(sequence));
             } else if let Some(request) = self.pass_on(asked, sequence, stream) {
                 merge(&mut unanswered.passed_on, request, sequence);
-            } else if stream.has_let_go(sequence) || stream.is_foreign(sequence) {
+            } else if stream.has_let_go(sequence)
+                || stream.is_foreign(sequence)
+                || stream.misses_gone(sequence)
+            {
                 unanswered.absent.push(SeqRange::one(sequence));
             } else {
                 self.wait_for(asked, ranges, sequence);

@@ -134,7 +134,7 @@ impl Watermarks {
                 let mut live = live.iter();
                 live.any(|(_, node)| node.holds(claim.region, claim.sender, sequence))
             };
-            let died = || gone_with_its_copies(claim.sender, sequence, view, live);
+            let died = || gone_with_its_copies(claim, sequence, view, live);
             if let Some((member, ..)) = lacking.filter(|_| !held() && !died()) {
                 let message = format!(
                     "{member} lacks {} #{sequence} in {:?}, nobody else holds it, but cached is \
@@ -160,18 +160,28 @@ fn is_out(claim: &Claim, member: Origin, live: &[(Origin, &Machine)]) -> bool {
 }
 
 /// Neither the sender nor a cacher of the packet runs any more: what was said while they did is still
-/// passed on, until a view takes them out.
+/// passed on, until a view takes them out. A cacher that has heard of the sender's death before the leader,
+/// and has given the packet up because nobody has it (R-NAK-8), is as one that does not run.
 fn gone_with_its_copies(
-    sender: Origin,
+    claim: &Claim,
     sequence: u64,
     view: &RegionView,
     live: &[(Origin, &Machine)],
 ) -> bool {
     let runs = |one: Origin| live.iter().any(|(origin, _)| *origin == one);
+    let gave_up = |machine: &Machine| {
+        let region = machine.region(claim.region);
+        let stream = region.and_then(|region| region.stream(claim.sender));
+        stream.is_some_and(|stream| stream.sender_dead() && stream.gave_up(sequence))
+    };
+    let may_have = |one: Origin| {
+        let mut live = live.iter();
+        live.any(|(origin, machine)| *origin == one && !gave_up(machine))
+    };
     let mut members = view.members().iter();
     let caches = |one: Origin| {
         let index = view.index_of(one);
         index.is_some_and(|index| view.is_cacher(index, sequence))
     };
-    !runs(sender) && !members.any(|member| caches(member.origin) && runs(member.origin))
+    !runs(claim.sender) && !members.any(|member| caches(member.origin) && may_have(member.origin))
 }

@@ -172,6 +172,25 @@ fn a_node_that_its_last_region_let_go_stays_away_until_it_asks_for_something() {
 
 // Rule R-MEM-15.
 #[test]
+fn a_node_that_has_drained_its_last_region_is_back() {
+    let mut registry = registry(33);
+    let region = three(&mut registry);
+    set_away(&mut registry, 0, AwayReason::Silent);
+    enter(&mut registry, 0, [2]);
+    registry.batch(NOW);
+    let home = registry.nodes[&NodeId(0)].home.unwrap();
+    let now = view(&registry, home);
+    caught_up(&mut registry, NOW, 0, home, now);
+    assert_eq!(registry.batch(NOW).back, [], "one region still marks it");
+    let now = view(&registry, region);
+    registry.drained(NodeId(0), region, now);
+    assert_eq!(registry.batch(NOW).back, [origin(0)]);
+    assert!(!registry.nodes[&NodeId(0)].is_leaving(region));
+    check(&registry);
+}
+
+// Rule R-MEM-15.
+#[test]
 fn a_node_that_is_away_leaves_and_dies_like_any_other() {
     let mut registry = registry(34);
     let region = three(&mut registry);

@@ -52,6 +52,29 @@ fn all_members_move_to_a_region_at_another_address_and_that_one_is_not_given_aga
 
 // Rule R-MEM-20.
 #[test]
+fn a_region_that_all_are_leaving_is_entered_by_nobody_again() {
+    let mut registry = registry(1);
+    for node in 1..=2 {
+        admit(&mut registry, node);
+        enter(&mut registry, node, [1, 2]);
+    }
+    registry.batch(NOW);
+    let old = home(&registry, 1);
+    for node in 1..=2 {
+        enter(&mut registry, node, [2 + node]);
+    }
+    registry.batch(NOW);
+    assert!([1, 2].iter().all(|node| home(&registry, *node) != old));
+    assert_eq!(registry.is_movable(old, NodeId(2)), Some(true));
+    registry.apply(NOW, Command::Readdress { region: old });
+    admit(&mut registry, 3);
+    enter(&mut registry, 3, [1, 2]);
+    registry.batch(NOW);
+    assert_ne!(home(&registry, 3), old);
+}
+
+// Rule R-MEM-20.
+#[test]
 fn private_regions_and_those_that_are_not_there_do_not_move() {
     let mut registry = registry(1);
     for node in 1..=2 {

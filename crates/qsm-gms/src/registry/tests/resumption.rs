@@ -127,6 +127,35 @@ fn what_a_member_of_a_merged_region_reports_late_to_have_there_it_has_had_all_th
     assert_eq!((stay.since.len(), stay.assumed), (0, false));
 }
 
+// Rules R-VIEW-16, R-MEM-6.
+#[test]
+fn what_a_member_of_a_merged_region_has_only_asked_for_begins_with_the_next_view() {
+    let merged = |groups: &[u32]| RegionReport {
+        groups: groups.iter().copied().map(GroupId).collect(),
+        merged: true,
+        ..region_of(0..2)
+    };
+    let both = |node, region| {
+        let mut hello = member_hello(node, region);
+        hello.groups.push(subscribed(4, "g4"));
+        (NodeId(node), hello)
+    };
+    let hellos = [both(0, &merged(&[3])), both(1, &merged(&[3, 4]))];
+    let mut registry = registry(40);
+    let hellos = BTreeMap::from(hellos);
+    registry.apply(NOW, Command::Open { hellos, era: 3 });
+    registry.batch(NOW);
+    check(&registry);
+    let region = registry.regions.get(REGION).unwrap();
+    let since = |node| region.stays[&NodeId(node)].since.clone();
+    assert_eq!(since(0), BTreeMap::from([(GroupId(4), region.view)]));
+    assert_eq!(since(1), BTreeMap::new());
+    assert_eq!(
+        *region.groups_of(NodeId(0)).clone(),
+        [GroupId(3), GroupId(4)]
+    );
+}
+
 // Rule R-MEM-6.
 #[test]
 fn a_member_that_has_not_reported_is_a_node_that_is_away_and_goes_on_when_it_says_hello() {

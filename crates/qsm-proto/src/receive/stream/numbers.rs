@@ -359,7 +359,8 @@ impl ReceiveStream {
         }
         // Groups that have left the region meanwhile, too, but none that come by another region.
         let received = |group: &GroupNumbers| {
-            delivery.cursors.subscribed(group.group) && !history.is_elsewhere(group.group)
+            let elsewhere = history.is_elsewhere(group.group) || history.has_given_up(group.group);
+            delivery.cursors.subscribed(group.group) && !elsewhere
         };
         question.parts.extend(numbers.groups().filter(received));
         // Parts that came before speak of no later packets.

@@ -8,7 +8,7 @@ use crate::Stats;
 
 impl ReceiveStream {
     /// A missing packet has come: notes how, how long that took, and, if it was asked for, what
-    /// that tells of other requests.
+    /// that tells of other requests; what has waited for room may have some now.
     pub(super) fn note_repair(&mut self, gap: &Gap, hop: Hop, context: &mut StreamContext<'_>) {
         count_repair(hop, context.delivery.stats);
         note_times(gap, hop, context);
@@ -23,6 +23,7 @@ impl ReceiveStream {
             self.overtaken.note(gap.asked_of, asked, retry);
             self.due = self.due.min(self.overtaken.due());
         }
+        self.ask_for_crowded_out(context.now, context.store);
     }
 }
 

@@ -11,7 +11,8 @@ use crate::Instant;
 use crate::history::History;
 use crate::receive::{PacketPlace, PacketStore};
 
-/// Time after which a packet that gave way is asked for again: what is nearer has time to come first.
+/// Time after which a packet that found no room or gave way is asked for again, if there has been no
+/// room before: what is nearer has time to come first.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 impl ReceiveStream {
@@ -34,16 +35,19 @@ impl ReceiveStream {
         self.gone_upto = self.gone_upto.max(upto.min(self.known_upto()));
     }
 
+    /// Tells whether this packet is missing here, and its sender has said that it has not got it any more.
+    #[must_use]
+    pub fn misses_gone(&self, sequence: u64) -> bool {
+        sequence <= self.gone_upto && self.misses(sequence)
+    }
+
     /// Everything that has arrived has been read: what others have announced and is not here is
     /// missing, as far as there is room for it. The next packet in order needs none. Returns what
     /// of it the sender has said that it has not any more.
     pub fn extend(&mut self, context: &mut StreamContext<'_>) -> Option<SeqRange> {
         // What its readers have no room for is not asked for once there is no room here either.
         let head = u64::from(self.gaps.is_empty() && !self.waits_full(context.store));
-        let room = match self.leaves_room(self.held, context) {
-            true => 0,
-            false => u64::try_from(context.store.room_packets()).unwrap_or(u64::MAX),
-        };
+        let room = self.room_packets(context.store);
         let highest = self
             .announced
             .min(self.contiguous.saturating_add(context.ahead_max))
@@ -72,7 +76,7 @@ impl ReceiveStream {
         held: bool,
         context: &mut StreamContext<'_>,
     ) -> Option<PacketPlace> {
-        if !self.leaves_room(held, context)
+        if !self.leaves_room(held, context.store)
             && let Some(place) = context.store.keep(datagram)
         {
             return Some(place);
@@ -126,6 +130,7 @@ impl ReceiveStream {
             self.set(far, PacketState::Missing);
             let due = context.now.after(ASK_AGAIN);
             self.gaps.reopen(far, context.now, due);
+            self.crowds_out = true;
             self.due = self.due.min(due);
             if let Some(place) = replace(place, datagram, context) {
                 return Some(place);
@@ -155,10 +160,49 @@ impl ReceiveStream {
         number <= claimed && history.answers_for(self.view_of(number, history), number)
     }
 
+    /// A packet has come for which there is no room: its cachers are not silent, and no more is asked for
+    /// than there is room for (R-DATA-9).
+    #[cold]
+    pub(super) fn crowd_out(&mut self, sequence: u64, context: &mut StreamContext<'_>) {
+        context.delivery.stats.discard_memory += 1;
+        self.gaps.cut_out(SeqRange::one(sequence));
+        let Some(gap) = self.gaps.find_mut(sequence) else {
+            return;
+        };
+        gap.silent_since = context.now;
+        // Unless tokens ask for it, or there was no room to cut it out.
+        if context.timing.recovery.fast && gap.first == gap.last {
+            gap.crowd_out(context.now.after(ASK_AGAIN));
+            self.crowds_out = true;
+        }
+    }
+
+    /// Lets be asked for what found no room, as far as there is some now. What comes next in turn needs
+    /// none.
+    pub(crate) fn ask_for_crowded_out(&mut self, now: Instant, store: &PacketStore) {
+        if self.crowds_out {
+            let next = match self.held {
+                true => 0,
+                false => self.delivered + 1,
+            };
+            let room = self.room_packets(store);
+            self.crowds_out = self.gaps.take_up_crowded_out(now, next, room);
+            self.due = self.due.min(now);
+        }
+    }
+
+    /// How many more of its packets can be kept for certain.
+    fn room_packets(&self, store: &PacketStore) -> u64 {
+        match self.leaves_room(self.held, store) {
+            true => 0,
+            false => u64::try_from(store.room_packets()).unwrap_or(u64::MAX),
+        }
+    }
+
     /// Leaves the rest of the room to the stream that this one waits for, or to streams whose readers
     /// have room.
-    fn leaves_room(&self, held: bool, context: &StreamContext<'_>) -> bool {
-        held && context.store.is_half_full() || self.waits_full(context.store)
+    fn leaves_room(&self, held: bool, store: &PacketStore) -> bool {
+        held && store.is_half_full() || self.waits_full(store)
     }
 
     /// Its readers take no more, and there is no room to wait for them.
