@@ -184,6 +184,13 @@ impl Verifier {
         }
     }
 
+    /// Forgets packets above this one, which have come and of which no seal has spoken.
+    pub fn forget_above(&mut self, sequence: u64) {
+        let upto = sequence.max(self.last_seal).saturating_sub(self.base);
+        self.slots
+            .truncate(usize::try_from(upto).unwrap_or(usize::MAX));
+    }
+
     /// Place of a number above the base, if it is in the window.
     fn place(&self, sequence: u64) -> Option<usize> {
         let at = usize::try_from(sequence.checked_sub(self.base)?.checked_sub(1)?).ok()?;

@@ -382,6 +382,8 @@ impl ReceiveStream {
         }
         if self.interrupted == Instant::NEVER {
             self.deliver(history, held, context);
+        } else if self.proof.is_some() {
+            self.settle(context);
         }
         self.release_blocks(history, context.store);
         if context.delivery.cursors.is_special() && self.delivered < self.highest {
@@ -437,6 +439,9 @@ impl ReceiveStream {
                 AbsentCause::Expired => stats.packets_expired += own,
             }
             self.note_given_up(first, last);
+        }
+        if lost > 0 && self.proof.is_some() {
+            self.judge_again(context);
         }
         lost
     }

@@ -460,6 +460,7 @@ impl RegionCx<'_> {
         for slot in answer.slots().filter(|slot| slot.origin != me) {
             if let Some(stream) = self.region.streams.get_mut(&slot.origin) {
                 stream.announce(now, slot.cutoff);
+                self.region.note_unproven_age(now, me, slot.origin);
                 if let Some(marks) = credible_marks(&slot) {
                     self.purge_stable(slot.origin, marks);
                 }

@@ -16,6 +16,14 @@ impl Region {
         request.ranges.iter().any(|range| range.first() <= freed)
     }
 
+    /// Tells whether packets are asked for that this node has not sent: who waits for proof takes a forged packet for a
+    /// sign of them (R-SEC-32).
+    fn has_not_sent(&self, me: Origin, request: &Request<'_>) -> bool {
+        let own = self.proof.is_some() && request.head.stream.origin == me;
+        let sent = self.sender.as_ref().map_or(0, SendStream::highest);
+        own && request.ranges.iter().any(|range| range.last() > sent)
+    }
+
     /// Tells whether packets are asked for that this node has given up, of a stream whose sender is dead:
     /// who asks may not know that, and would wait for the sender (R-NAK-8).
     fn is_over(&self, request: &Request<'_>) -> bool {
@@ -72,8 +80,8 @@ impl RegionCx<'_> {
         let (now, me) = (self.node.now, self.node.origin);
         self.region.note_age(now, me, sender);
         let passed_on = self.answering().answer(from, asker, request, urgency);
-        if self.region.is_over(request) {
-            self.tell_extent(asker, request.head.stream.origin);
+        if self.region.is_over(request) || self.region.has_not_sent(me, request) {
+            self.tell_extent(asker, sender);
         }
         for request in &passed_on {
             if self.node.request_budget.take(self.node.now, REQUEST_COST) {

@@ -178,6 +178,7 @@ impl RegionCx<'_> {
         };
         if word.own {
             stream.heard_from(now, from);
+            stream.forget_unsent(now, beat, &mut self.node.store);
         }
         for opening in beat.openings() {
             stream.note_opening(opening);
@@ -190,6 +191,7 @@ impl RegionCx<'_> {
             StreamEnd::ByService => stream.sender_died(now),
             StreamEnd::ByMember => stream.presume_dead(now, self.node.config.recovery.give_up),
         }
+        self.region.note_unproven_age(now, self.node.origin, sender);
         if word.own || word.witness {
             self.region.place(now, sender, known);
             self.region.note_answer(sender, known);

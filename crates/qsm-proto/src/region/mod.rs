@@ -419,6 +419,13 @@ impl Region {
         }
     }
 
+    /// The same where a word of others may be what says that a packet exists which is here and waits for its proof.
+    pub(super) fn note_unproven_age(&mut self, now: Instant, me: Origin, sender: Origin) {
+        if self.proof.is_some() {
+            self.note_age(now, me, sender);
+        }
+    }
+
     /// Whether something is ready to be sent on this node's stream.
     pub(crate) fn can_send(&mut self, now: Instant) -> bool {
         let sender = self.sender.as_mut();

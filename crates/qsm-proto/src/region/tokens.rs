@@ -211,7 +211,9 @@ impl RegionCx<'_> {
             self.follow_unknown(sender, cutoff, marks);
             return;
         };
-        stream.announce(self.node.now, cutoff);
+        let (now, me) = (self.node.now, self.node.origin);
+        stream.announce(now, cutoff);
+        self.region.note_unproven_age(now, me, sender);
         self.purge_stable(sender, marks);
         self.doubt_sender(sender);
     }

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use qsm_origin::{Finding, Seal, Verdict, Verifier};
+use qsm_wire::Heartbeat;
 
 use super::{PacketState, ReceiveStream};
 use crate::receive::{Incoming, PacketStore, StreamContext};
@@ -24,6 +25,8 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 const FALSE_SEALS_TIME: Duration = Duration::from_millis(100);
 /// Packets of one stream of which it is remembered where they came from; the oldest make room. More than a usual seal is for.
 const SOURCES_MAX: usize = 128;
+/// Time after which a packet that is its sender's would be one of those that the sender speaks of.
+const DOUBTED_FOR: Duration = Duration::from_secs(1);
 /// Seals of one stream that may prove nothing in that time: each costs a verification. Those that come beyond are dropped,
 /// and asked for again.
 const FALSE_SEALS_MAX: u32 = 64;
@@ -37,6 +40,8 @@ pub(super) struct StreamProof {
     proven: u64,
     /// Time that is waited for the seal of a sender that is dead.
     give_up: Duration,
+    /// When a packet last made the stream longer.
+    doubted: Instant,
     findings: Vec<Finding>,
     forged: ForgedLog,
 }
@@ -135,6 +140,7 @@ impl ReceiveStream {
             verifier,
             proven: self.contiguous,
             give_up,
+            doubted: Instant(0),
             findings: Vec::new(),
             forged: ForgedLog::default(),
         }));
@@ -181,14 +187,56 @@ impl ReceiveStream {
     }
 
     /// The highest number that this node knows by what has come. What is behind the last seal may be forged: where packets
-    /// wait for proof nothing is said of it to others, who would ask the sender for what it has not sent, or acknowledge it.
+    /// wait for proof nothing is said of it to others, who would ask the sender for what it has not sent, unless the sender
+    /// or others speak of it: the seal may have been lost.
     #[inline]
     pub(super) fn claimed(&self) -> u64 {
         let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
         proof.map_or(self.highest, |proof| {
             let told = proof.verifier.sealed_upto().max(proof.proven);
-            self.highest.min(told)
+            self.highest.min(told.max(self.announced))
         })
+    }
+
+    /// Tells whether nothing but a packet that may be forged says that the sender has sent so many.
+    pub(super) fn is_doubtful(&self, sequence: u64) -> bool {
+        sequence > self.claimed()
+    }
+
+    /// The sender itself says that it has sent so many, and, if it has finished, that there are no more. Numbers above
+    /// that, which only packets without proof speak of, are forgotten with these once none has made the stream longer for
+    /// a while: what is on its way behind this word would be missing again by its seal. Rule R-SEC-32.
+    pub(crate) fn forget_unsent(
+        &mut self,
+        now: Instant,
+        word: &Heartbeat<'_>,
+        store: &mut PacketStore,
+    ) {
+        let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
+        let long =
+            proof.is_some_and(|proof| word.finished || now.since(proof.doubted) >= DOUBTED_FOR);
+        let known = word.highest.max(self.claimed()).max(self.contiguous());
+        if !long || self.highest <= known {
+            return;
+        }
+        while self.highest > known {
+            match self.slots.back() {
+                Some(PacketState::Kept(place)) => store.free(*place),
+                Some(PacketState::Missing) => {}
+                _ => break,
+            }
+            self.slots.pop_back();
+            self.highest -= 1;
+        }
+        let highest = self.highest;
+        self.gaps.forget_from(highest + 1);
+        self.contiguous = self.gaps.first().map_or(highest, |first| first - 1);
+        self.arrived = self.arrived.min(highest);
+        self.copied = self.copied.min(highest);
+        if let Some(proof) = &mut self.proof {
+            proof.verifier.forget_above(highest);
+        }
+        self.refresh_due();
     }
 
     /// Tells whether a packet that is here waits for its proof.
@@ -241,6 +289,9 @@ impl ReceiveStream {
                 false
             }
         };
+        if takes && sequence > self.highest {
+            proof.doubted = now;
+        }
         self.proof = Some(proof);
         if !findings.is_empty() {
             self.apply(&findings, context);
@@ -262,6 +313,11 @@ impl ReceiveStream {
             }
             self.reopen(sequence, context);
         }
+        self.judge_again(context);
+    }
+
+    /// A seal has come, or something is given up: what is proven or never will be may go on.
+    pub(super) fn judge_again(&mut self, context: &mut StreamContext<'_>) {
         self.settle(context);
         self.resume_walks(context.now);
         if self.delivered < self.deliverable() {

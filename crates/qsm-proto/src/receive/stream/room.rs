@@ -105,7 +105,9 @@ impl ReceiveStream {
             self.slots.pop_back();
             self.gaps.forget_from(top);
             self.highest = top - 1;
-            self.announced = self.announced.max(top);
+            if !self.is_doubtful(top) {
+                self.announced = self.announced.max(top);
+            }
             if let PacketState::Kept(place) = slot
                 && let Some(place) = replace(place, datagram, context)
             {
