@@ -20,15 +20,19 @@ use crate::digest::{DIGEST_BYTES, Digest};
 pub const SEAL_GROUP: GroupId = GroupId(u32::MAX - 1);
 /// Most packets that one seal is for.
 pub const PACKETS_MAX: usize = 256;
+/// Most bytes of packets that a sender puts under one seal: receivers keep them until it comes.
+const SEALED_BYTES: usize = 256 << 10;
 /// Bytes of a signature (Ed25519, RFC 8032).
 const SIGNATURE_BYTES: usize = 64;
 /// Begins what is signed: it is no statement of another kind, which the same key may have signed.
 const LABEL: &[u8] = b"qsm seal of origin 1\0";
 
-/// Packets that a seal of one packet of at most so many bytes can be for.
+/// Packets of at most so many bytes that a sender puts under one seal.
 pub(crate) fn packets_max(packet_bytes: usize) -> usize {
     let fixed = DATA_HEADER_BYTES + CHUNK_HEADER_BYTES + SIGNATURE_BYTES;
-    (packet_bytes.saturating_sub(fixed) / DIGEST_BYTES).min(PACKETS_MAX)
+    let fit = packet_bytes.saturating_sub(fixed) / DIGEST_BYTES;
+    let kept = SEALED_BYTES / packet_bytes.max(1);
+    fit.min(kept).min(PACKETS_MAX)
 }
 
 /// Bytes that the maker of a seal signs.

@@ -15,7 +15,9 @@ mod sender;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use qsm_wire::{AbsentCause, Data, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber};
+use qsm_wire::{
+    AbsentCause, Data, DataHeader, Hop, MemberIndex, Opening, SeqRange, StreamId, ViewNumber,
+};
 
 use self::blocks::HeldBlocks;
 use self::numbers::LostNumbers;
@@ -200,6 +202,11 @@ impl ReceiveStream {
     #[must_use]
     pub fn contiguous(&self) -> u64 {
         self.deliverable()
+    }
+
+    /// First number that this node is concerned with.
+    pub(crate) fn start(&self) -> u64 {
+        self.start
     }
 
     /// Highest number that this node knows or is not concerned with.
@@ -622,9 +629,10 @@ impl ReceiveStream {
             Hop::Copy => self.copied = self.copied.max(data.head.sequence),
             _ => {}
         }
-        if let Some(start) = data.head.view_start() {
-            let view = data.head.view;
-            self.note_opening(Opening { view, start });
+        if let Some(opening) = opening_of(&data.head)
+            && !self.is_unproven(data.head.sequence)
+        {
+            self.note_opening(opening);
         }
     }
 
@@ -712,6 +720,12 @@ impl ReceiveStream {
             *place = slot;
         }
     }
+}
+
+/// The view of a packet, and where it begins in the stream, as far as the packet says.
+fn opening_of(head: &DataHeader) -> Option<Opening> {
+    let view = head.view;
+    head.view_start().map(|start| Opening { view, start })
 }
 
 fn count_arrival(hop: Hop, stats: &mut Stats) {

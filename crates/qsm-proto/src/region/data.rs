@@ -77,6 +77,7 @@ impl RegionCx<'_> {
         let arrival = stream.take(incoming, history, held, &mut context);
         if proves {
             self.tell_forged(sender);
+            self.begin_by_seal(sender, from);
         }
         if arrival == Arrival::Dropped {
             return false;
@@ -165,6 +166,9 @@ impl RegionCx<'_> {
                 }
                 None => {}
             }
+        }
+        if own || witness && dead {
+            self.begin_by_word(from, beat);
         }
         self.follow(from, beat, word);
         true
@@ -277,6 +281,9 @@ impl RegionCx<'_> {
             Some(start) if head.view == joined || start == 1 => {
                 self.membership.heard_sender(sender);
                 self.add_stream(sender, start);
+                if let Some(stream) = self.region.streams.get_mut(&sender) {
+                    stream.doubt_beginning();
+                }
             }
             _ => {
                 self.node.stats.discard_view += 1;
@@ -287,7 +294,7 @@ impl RegionCx<'_> {
 
     /// Begins a stream whose first packet for this node is known. Tokens may have said already how
     /// far it goes, and say it only once (R-TOK-5).
-    fn add_stream(&mut self, sender: Origin, start: u64) {
+    pub(super) fn add_stream(&mut self, sender: Origin, start: u64) {
         self.region.queries.remove(&sender);
         self.region.passed.forget(sender);
         let (stable_upto, cached_upto) = self.region.ring.watermarks(sender);

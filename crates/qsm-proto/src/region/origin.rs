@@ -9,12 +9,13 @@
 //! types of `qsm-origin`: work that were given out to the runtime would have to come back in order before anything else
 //! could be done.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_identity::{NodeKey, NodePublic};
 use qsm_origin::Verifier;
 use qsm_wire::membership::{OriginDemand, Signer};
-use qsm_wire::{Origin, StreamId};
+use qsm_wire::{Heartbeat, Origin, StreamId};
 
 use super::{Region, RegionCx};
 use crate::node::NodeState;
@@ -106,6 +107,66 @@ impl RegionCx<'_> {
         let takes = self.region.origin_demand() != Some(OriginDemand::Verified);
         self.node.stats.discard_untrusted += u64::from(!takes);
         takes
+    }
+
+    /// A seal says where a stream begins that a packet without proof has begun. Rule R-SEC-32.
+    pub(super) fn begin_by_seal(&mut self, sender: Origin, from: SocketAddr) {
+        let joined = self.region.history.joined();
+        let Some(stream) = self.region.streams.get(&sender) else {
+            return;
+        };
+        if stream.has_begun() {
+            return;
+        }
+        match stream.proven_opening() {
+            Some(opening) if Some(opening.view) == joined || opening.start == 1 => {
+                self.begin_at(sender, from, opening.start);
+            }
+            Some(opening) if Some(opening.view) > joined => {
+                self.region.ask_later(self.node.now, Some(from), sender);
+            }
+            _ => {}
+        }
+    }
+
+    /// Who knows says so.
+    pub(super) fn begin_by_word(&mut self, from: SocketAddr, beat: &Heartbeat<'_>) {
+        let sender = beat.stream.origin;
+        let joined = self.region.history.joined();
+        let Some(stream) = self.region.streams.get(&sender) else {
+            return;
+        };
+        let Some(start) = self.region.start_of(beat.openings()) else {
+            return;
+        };
+        if !stream.has_begun() {
+            // Views that were left out begin before.
+            let exact = beat.openings().any(|opening| Some(opening.view) == joined);
+            let start = if exact { start } else { start.min(stream.start()) };
+            self.begin_at(sender, from, start);
+        }
+    }
+
+    /// A stream begins at this packet, wherever a packet without proof has begun it: nothing of it has been delivered.
+    fn begin_at(&mut self, sender: Origin, from: SocketAddr, start: u64) {
+        let node = &mut *self.node;
+        let Some(stream) = self.region.streams.get_mut(&sender) else {
+            return;
+        };
+        if stream.start() == start {
+            stream.begin(node.now);
+            return;
+        }
+        let known = stream.known_upto();
+        stream.release(&mut node.store);
+        self.region.streams.remove(&sender);
+        node.streams -= 1;
+        self.add_stream(sender, start);
+        let now = self.node.now;
+        if let Some(stream) = self.region.streams.get_mut(&sender) {
+            stream.heard_from(now, from);
+            stream.announce(now, known);
+        }
     }
 
     /// Tells of packets of this sender that it has not made.

@@ -27,6 +27,8 @@ struct Walk {
     position: u64,
     /// Since when the stream has waited for another region.
     held_since: Option<Instant>,
+    /// Since when something that is here has waited for the proof of what is before it.
+    unproven_since: Option<Instant>,
 }
 
 impl Walk {
@@ -108,6 +110,7 @@ impl ReceiveStream {
                     mode: *mode,
                     position: self.delivered,
                     held_since: None,
+                    unproven_since: None,
                 });
             }
         }
@@ -149,8 +152,9 @@ impl ReceiveStream {
             let step = match self.slot(next) {
                 PacketState::Received | PacketState::Lost | PacketState::Expired => Step::To(next),
                 PacketState::Missing => self.pass_gap(walk.mode, next, context.now),
-                // What comes to be proven resumes the walk.
-                PacketState::Kept(_) if self.is_unproven(next) => Step::At(Instant::NEVER),
+                PacketState::Kept(_) if self.is_unproven(next) => {
+                    self.pass_unproven(walk, next, context.now)
+                }
                 PacketState::Kept(_) if bytes >= WALKED_IN_ONE_GO_BYTES => Step::At(context.now),
                 PacketState::Kept(place) => match walk.held_until(context.now) {
                     Some(at) => Step::At(at),
@@ -190,6 +194,35 @@ impl ReceiveStream {
             Step::At(Instant::NEVER)
         } else {
             Step::At(due)
+        }
+    }
+
+    /// Tells whether a walk passes what is here and waits for its proof: as what is missing, if something that is proven
+    /// is behind it. What comes to be proven resumes the walk.
+    fn pass_unproven(&self, walk: &mut Walk, first: u64, now: Instant) -> Step {
+        let mut behind = (first + 1..=self.highest)
+            .filter(|sequence| matches!(self.slot(*sequence), PacketState::Kept(_)));
+        let waits = behind.find(|sequence| !self.is_unproven(*sequence));
+        let Some(waits) = waits else {
+            walk.unproven_since = None;
+            return Step::At(Instant::NEVER);
+        };
+        let since = *walk.unproven_since.get_or_insert(now);
+        let due = match walk.mode {
+            Promptness::Arrival => now,
+            Promptness::Within(limit) => since.after(limit),
+        };
+        match due <= now {
+            true => Step::To(waits - 1),
+            false => Step::At(due),
+        }
+    }
+
+    /// From this packet on some have been proven: who wants messages at once gets them, though the walk has passed them.
+    pub(super) fn walk_again(&mut self, first: u64) {
+        let walks = self.walks.iter_mut().flat_map(|walks| &mut walks.walks);
+        for walk in walks.filter(|walk| walk.mode == Promptness::Arrival) {
+            walk.position = walk.position.min(first - 1);
         }
     }
 

@@ -12,10 +12,10 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use qsm_origin::{Finding, Seal, Verdict, Verifier};
-use qsm_wire::Heartbeat;
+use qsm_origin::{Finding, PACKETS_MAX, SEAL_GROUP, Seal, Verdict, Verifier};
+use qsm_wire::{Data, Heartbeat, Opening};
 
-use super::{PacketState, ReceiveStream};
+use super::{PacketState, ReceiveStream, opening_of};
 use crate::receive::{Incoming, PacketStore, StreamContext};
 use crate::{Instant, OriginDemand};
 
@@ -40,6 +40,10 @@ pub(super) struct StreamProof {
     proven: u64,
     /// Time that is waited for the seal of a sender that is dead.
     give_up: Duration,
+    /// Where the stream begins for this node is known by a proof or by word of who knows.
+    begun: bool,
+    /// The view of the last seal, and where it begins in the stream: the sender has signed that.
+    opening: Option<Opening>,
     /// When a packet last made the stream longer.
     doubted: Instant,
     findings: Vec<Finding>,
@@ -76,7 +80,8 @@ impl StreamProof {
     }
 
     fn holds(&self, sequence: u64) -> bool {
-        self.waits_for_proof() && sequence > self.proven && !self.is_settled(sequence)
+        let settled = self.begun && (sequence <= self.proven || self.is_settled(sequence));
+        self.waits_for_proof() && !settled
     }
 
     /// Tells whether nothing more will be known of this packet by seals.
@@ -126,6 +131,11 @@ impl ForgedLog {
     }
 }
 
+fn is_seal(data: &Data<'_>) -> bool {
+    let first = data.chunks().next();
+    first.is_some_and(|chunk| chunk.group == SEAL_GROUP)
+}
+
 impl ReceiveStream {
     /// Packets behind the first gap are judged from now on.
     pub(crate) fn demand_proof(
@@ -140,6 +150,8 @@ impl ReceiveStream {
             verifier,
             proven: self.contiguous,
             give_up,
+            begun: true,
+            opening: None,
             doubted: Instant(0),
             findings: Vec::new(),
             forged: ForgedLog::default(),
@@ -159,6 +171,33 @@ impl ReceiveStream {
             (proof, _) => *proof = None,
         }
         self.go_on(now);
+    }
+
+    /// A packet that may be forged has said where the stream begins for this node. Nothing is delivered or acknowledged
+    /// until that is known for certain. Rule R-SEC-32.
+    pub(crate) fn doubt_beginning(&mut self) {
+        if let Some(proof) = &mut self.proof {
+            proof.begun = !proof.waits_for_proof();
+        }
+    }
+
+    /// Tells whether it is known where the stream begins for this node.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.proof.as_ref().is_none_or(|proof| proof.begun)
+    }
+
+    /// The stream begins for this node where it was taken to.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        if let Some(proof) = &mut self.proof {
+            proof.begun = true;
+            self.resume_walks(now);
+            self.go_on(now);
+        }
+    }
+
+    /// The view of the last seal that has come, and where its sender has signed that this view begins.
+    pub(crate) fn proven_opening(&self) -> Option<Opening> {
+        self.proof.as_ref()?.opening
     }
 
     /// A packet has come from here.
@@ -183,7 +222,10 @@ impl ReceiveStream {
     #[inline]
     pub(super) fn proven_upto(&self) -> u64 {
         let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
-        proof.map_or(u64::MAX, |proof| proof.proven)
+        proof.map_or(u64::MAX, |proof| match proof.begun {
+            true => proof.proven,
+            false => 0,
+        })
     }
 
     /// The highest number that this node knows by what has come. What is behind the last seal may be forged: where packets
@@ -196,6 +238,12 @@ impl ReceiveStream {
             let told = proof.verifier.sealed_upto().max(proof.proven);
             self.highest.min(told.max(self.announced))
         })
+    }
+
+    /// Where, at the farthest, a seal is by which delivery goes on; 0: nothing waits for one.
+    pub(super) fn next_seal_within(&self) -> u64 {
+        let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
+        proof.map_or(0, |proof| proof.proven + 1 + PACKETS_MAX as u64)
     }
 
     /// Tells whether nothing but a packet that may be forged says that the sender has sent so many.
@@ -292,7 +340,13 @@ impl ReceiveStream {
         if takes && sequence > self.highest {
             proof.doubted = now;
         }
+        let signed = verdict == Verdict::Proven && is_seal(incoming.data);
+        let opening = opening_of(&incoming.data.head).filter(|_| signed);
+        proof.opening = opening.or(proof.opening);
         self.proof = Some(proof);
+        if let Some(opening) = opening {
+            self.note_opening(opening);
+        }
         if !findings.is_empty() {
             self.apply(&findings, context);
             findings.clear();
@@ -312,6 +366,10 @@ impl ReceiveStream {
                 proof.forged.note_first(sequence);
             }
             self.reopen(sequence, context);
+        }
+        let proven = findings.iter().find(|one| one.verdict == Verdict::Proven);
+        if let Some(first) = proven {
+            self.walk_again(first.sequence);
         }
         self.judge_again(context);
     }
@@ -347,6 +405,7 @@ impl ReceiveStream {
     /// gets none: it is lost.
     pub(super) fn settle(&mut self, context: &mut StreamContext<'_>) {
         while let Some(proof) = &mut self.proof
+            && (proof.begun || !proof.waits_for_proof())
             && proof.proven < self.contiguous
         {
             let next = proof.proven + 1;
@@ -398,8 +457,19 @@ impl ReceiveStream {
         })
     }
 
+    /// Tells whether delivery may go on by what has been proven or given up since it was tried last.
+    pub(super) fn may_settle(&self) -> bool {
+        let proof = self.proof.as_ref();
+        let proof = proof.filter(|proof| proof.waits_for_proof() && proof.begun);
+        proof.is_some_and(|proof| {
+            let next = proof.proven + 1;
+            next <= self.contiguous && (proof.is_settled(next) || self.slot(next).is_given_up())
+        })
+    }
+
     /// Gives up what a sender that is dead has not sealed. Rule R-SEC-33.
     pub(crate) fn give_up_unproven(&mut self, context: &mut StreamContext<'_>) {
+        self.begin(context.now);
         self.settle(context);
         let upto = self.contiguous;
         while let Some(proof) = &self.proof

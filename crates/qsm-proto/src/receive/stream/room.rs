@@ -47,11 +47,16 @@ impl ReceiveStream {
     pub fn extend(&mut self, context: &mut StreamContext<'_>) -> Option<SeqRange> {
         // What its readers have no room for is not asked for once there is no room here either.
         let head = u64::from(self.gaps.is_empty() && !self.waits_full(context.store));
-        let room = self.room_packets(context.store);
+        let room = self.room_packets(context.store).max(head);
+        // A seal frees what waits for it, and needs no room itself.
+        let sealed = match self.leaves_room(self.held, context.store) {
+            true => 0,
+            false => self.next_seal_within(),
+        };
         let highest = self
             .announced
             .min(self.contiguous.saturating_add(context.ahead_max))
-            .min(self.highest.saturating_add(room.max(head)));
+            .min(self.highest.saturating_add(room).max(sealed));
         let range = SeqRange::new(self.highest + 1, highest)?;
         if self.gaps.is_full() {
             return None;
