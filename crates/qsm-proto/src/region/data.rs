@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use qsm_wire::membership::OriginDemand;
 use qsm_wire::{DataHeader, Heartbeat, Origin};
 
 use super::queries::{reaches, says_nothing};
@@ -68,7 +69,10 @@ impl RegionCx<'_> {
             stream.note_source(head.sequence, from);
         }
         if incoming.header.hop.is_first() {
-            stream.heard_from(self.node.now, from);
+            match stream.waits_for_proof() {
+                true => stream.heard(self.node.now),
+                false => stream.heard_from(self.node.now, from),
+            }
         }
         let history = &self.region.history;
         let mut context =
@@ -77,7 +81,7 @@ impl RegionCx<'_> {
         let arrival = stream.take(incoming, history, held, &mut context);
         if proves {
             self.tell_forged(sender);
-            self.begin_by_seal(sender, from);
+            self.begin_by_seal(sender);
         }
         if arrival == Arrival::Dropped {
             return false;
@@ -168,7 +172,7 @@ impl RegionCx<'_> {
             }
         }
         if own || witness && dead {
-            self.begin_by_word(from, beat);
+            self.begin_by_word(beat);
         }
         self.follow(from, beat, word);
         true
@@ -287,7 +291,10 @@ impl RegionCx<'_> {
             }
             _ => {
                 self.node.stats.discard_view += 1;
-                self.region.ask_later(self.node.now, source, sender);
+                match self.region.origin_demand() == Some(OriginDemand::Verified) {
+                    true => self.place_unknown(sender),
+                    false => self.region.ask_later(self.node.now, source, sender),
+                }
             }
         }
     }

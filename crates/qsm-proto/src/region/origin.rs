@@ -9,7 +9,6 @@
 //! types of `qsm-origin`: work that were given out to the runtime would have to come back in order before anything else
 //! could be done.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use qsm_identity::{NodeKey, NodePublic};
@@ -110,7 +109,7 @@ impl RegionCx<'_> {
     }
 
     /// A seal says where a stream begins that a packet without proof has begun. Rule R-SEC-32.
-    pub(super) fn begin_by_seal(&mut self, sender: Origin, from: SocketAddr) {
+    pub(super) fn begin_by_seal(&mut self, sender: Origin) {
         let joined = self.region.history.joined();
         let Some(stream) = self.region.streams.get(&sender) else {
             return;
@@ -120,17 +119,17 @@ impl RegionCx<'_> {
         }
         match stream.proven_opening() {
             Some(opening) if Some(opening.view) == joined || opening.start == 1 => {
-                self.begin_at(sender, from, opening.start);
+                self.begin_at(sender, opening.start);
             }
             Some(opening) if Some(opening.view) > joined => {
-                self.region.ask_later(self.node.now, Some(from), sender);
+                self.place_unknown(sender);
             }
             _ => {}
         }
     }
 
     /// Who knows says so.
-    pub(super) fn begin_by_word(&mut self, from: SocketAddr, beat: &Heartbeat<'_>) {
+    pub(super) fn begin_by_word(&mut self, beat: &Heartbeat<'_>) {
         let sender = beat.stream.origin;
         let joined = self.region.history.joined();
         let Some(stream) = self.region.streams.get(&sender) else {
@@ -143,12 +142,12 @@ impl RegionCx<'_> {
             // Views that were left out begin before.
             let exact = beat.openings().any(|opening| Some(opening.view) == joined);
             let start = if exact { start } else { start.min(stream.start()) };
-            self.begin_at(sender, from, start);
+            self.begin_at(sender, start);
         }
     }
 
     /// A stream begins at this packet, wherever a packet without proof has begun it: nothing of it has been delivered.
-    fn begin_at(&mut self, sender: Origin, from: SocketAddr, start: u64) {
+    fn begin_at(&mut self, sender: Origin, start: u64) {
         let node = &mut *self.node;
         let Some(stream) = self.region.streams.get_mut(&sender) else {
             return;
@@ -157,14 +156,14 @@ impl RegionCx<'_> {
             stream.begin(node.now);
             return;
         }
-        let known = stream.known_upto();
+        let (known, address) = (stream.known_upto(), stream.sender_address());
         stream.release(&mut node.store);
         self.region.streams.remove(&sender);
         node.streams -= 1;
         self.add_stream(sender, start);
         let now = self.node.now;
         if let Some(stream) = self.region.streams.get_mut(&sender) {
-            stream.heard_from(now, from);
+            address.into_iter().for_each(|from| stream.heard_from(now, from));
             stream.announce(now, known);
         }
     }

@@ -218,10 +218,10 @@ impl ReceiveStream {
         }
     }
 
-    /// From this packet on some have been proven: who wants messages at once gets them, though the walk has passed them.
+    /// From this packet on some have been proven: their messages are handed out, as far as nobody was told that they will
+    /// not be, though walks have passed them.
     pub(super) fn walk_again(&mut self, first: u64) {
-        let walks = self.walks.iter_mut().flat_map(|walks| &mut walks.walks);
-        for walk in walks.filter(|walk| walk.mode == Promptness::Arrival) {
+        for walk in self.walks.iter_mut().flat_map(|walks| &mut walks.walks) {
             walk.position = walk.position.min(first - 1);
         }
     }
@@ -310,7 +310,7 @@ impl ReceiveStream {
         of: &Chunk<'_>,
         context: &'s StreamContext<'_>,
     ) -> Option<Chunk<'s>> {
-        if sequence <= self.delivered {
+        if sequence <= self.delivered || self.is_unproven(sequence) {
             return None;
         }
         let data = Data::read_again(self.packet(sequence, context.store)?)?;

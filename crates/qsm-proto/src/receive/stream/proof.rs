@@ -207,6 +207,12 @@ impl ReceiveStream {
         }
     }
 
+    /// Tells whether packets wait for their proof.
+    pub(crate) fn waits_for_proof(&self) -> bool {
+        let proof = self.proof.as_ref();
+        proof.is_some_and(|proof| proof.waits_for_proof())
+    }
+
     /// Tells whether packets are judged.
     pub(crate) fn is_judged(&self) -> bool {
         self.proof.is_some()
@@ -222,10 +228,15 @@ impl ReceiveStream {
     #[inline]
     pub(super) fn proven_upto(&self) -> u64 {
         let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
-        proof.map_or(u64::MAX, |proof| match proof.begun {
-            true => proof.proven,
+        proof.map_or(u64::MAX, |proof| proof.proven)
+    }
+
+    /// The same as it is said to others: nothing where it is not certain where the stream begins.
+    pub(super) fn reported_upto(&self) -> u64 {
+        match self.has_begun() {
+            true => self.proven_upto(),
             false => 0,
-        })
+        }
     }
 
     /// The highest number that this node knows by what has come. What is behind the last seal may be forged: where packets
@@ -235,8 +246,8 @@ impl ReceiveStream {
     pub(super) fn claimed(&self) -> u64 {
         let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
         proof.map_or(self.highest, |proof| {
-            let told = proof.verifier.sealed_upto().max(proof.proven);
-            self.highest.min(told.max(self.announced))
+            let told = proof.verifier.sealed_upto().max(self.announced);
+            self.highest.min(told.max(self.reported_upto()))
         })
     }
 
@@ -252,7 +263,7 @@ impl ReceiveStream {
     }
 
     /// The sender itself says that it has sent so many, and, if it has finished, that there are no more. Numbers above
-    /// that, which only packets without proof speak of, are forgotten with these once none has made the stream longer for
+    /// that, which packets without proof and others speak of, are forgotten with these once none has made the stream longer for
     /// a while: what is on its way behind this word would be missing again by its seal. Rule R-SEC-32.
     pub(crate) fn forget_unsent(
         &mut self,
@@ -263,8 +274,13 @@ impl ReceiveStream {
         let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
         let long =
             proof.is_some_and(|proof| word.finished || now.since(proof.doubted) >= DOUBTED_FOR);
-        let known = word.highest.max(self.claimed()).max(self.contiguous());
-        if !long || self.highest <= known {
+        let sealed = proof.map_or(0, |proof| proof.verifier.sealed_upto());
+        let known = word.highest.max(sealed).max(self.contiguous());
+        if !long {
+            return;
+        }
+        self.announced = self.announced.min(known);
+        if self.highest <= known {
             return;
         }
         while self.highest > known {

@@ -91,6 +91,11 @@ impl ReceiveStream {
     /// The sender has been heard from there.
     pub fn heard_from(&mut self, now: Instant, address: SocketAddr) {
         self.sender.address = Some(address);
+        self.heard(now);
+    }
+
+    /// The sender has been heard, from where cannot be told: anybody may send its packets from elsewhere.
+    pub(crate) fn heard(&mut self, now: Instant) {
         self.sender.heard_at = Some(now);
         if self.sender.presumed {
             self.revive_sender(now);
