@@ -262,11 +262,13 @@ impl ReceiveStream {
         let newer = self.openings.iter().find(|opening| opening.view > newest);
         let end = newer.map_or(u64::MAX, |opening| opening.start.saturating_sub(1));
         let (proven, sent) = (end.min(self.reported_upto()), end.min(self.claimed()));
+        let kept = if self.has_begun() { end } else { 0 };
         Report {
             highest: self.sent(),
             arrived: self.arrived.max(self.copied).max(self.contiguous).min(sent),
             contiguous: self.accounted_upto().min(proven),
-            cached: self.cached(history).min(proven),
+            // What is kept without proof counts: who misses a seal may have to get it from where others count on it.
+            cached: self.cached(history).min(kept),
             missing: !self.gaps.is_empty(),
         }
     }
