@@ -88,8 +88,8 @@ impl QsmItem {
         match Delivery::from(received) {
             Delivery::Message(message) => Self {
                 number: message.number,
-                data: message.bytes.as_ptr(),
-                length: message.bytes.len(),
+                data: message.content().as_ptr(),
+                length: message.content().len(),
                 ..Self::from_sender(ItemKind::Message, message.sender).in_group(message.group)
             },
             Delivery::Lost(lost) => Self {

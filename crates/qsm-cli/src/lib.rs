@@ -26,6 +26,7 @@ mod hold;
 mod idle;
 mod node;
 mod observer;
+mod origins;
 mod pcapng;
 mod record;
 mod senders;

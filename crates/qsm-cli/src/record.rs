@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use qsm::{Message, Origin};
+use qsm::{Message, Origin, Relayed};
 use qsm_console::failure::Failure;
 use qsm_console::table::printable;
 use qsm_object::{Decoded, Schema};
@@ -44,6 +44,8 @@ pub(crate) struct Record<'a> {
     pub(crate) bytes: &'a [u8],
     /// The name of its sender, if that is known and wanted.
     pub(crate) name: Option<&'a str>,
+    /// Where it is from, if a gateway has it from another site.
+    pub(crate) relayed: Option<Relayed<'a>>,
     /// The time of reading.
     pub(crate) time: SystemTime,
     /// Types of messages, if they are to be decoded.
@@ -63,6 +65,7 @@ impl<'a> Record<'a> {
             number: message.number(),
             bytes: message.bytes(),
             name,
+            relayed: message.relayed(),
             time: SystemTime::now(),
             schema,
         }
@@ -78,8 +81,30 @@ struct Line<'a> {
     sender: String,
     name: Option<&'a str>,
     number: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<Elsewhere<'a>>,
     #[serde(flatten)]
     content: Content<'a>,
+}
+
+/// Field of a message that a gateway has relayed.
+#[derive(Debug, Serialize)]
+struct Elsewhere<'a> {
+    site: &'a str,
+    sender: String,
+    name: &'a str,
+    number: u64,
+}
+
+impl<'a> Elsewhere<'a> {
+    fn of(relayed: &Relayed<'a>) -> Self {
+        Self {
+            site: relayed.site,
+            sender: relayed.sender.to_string(),
+            name: relayed.name,
+            number: relayed.number,
+        }
+    }
 }
 
 /// Fields of a content: its size, and what is in it.
@@ -181,6 +206,7 @@ impl Record<'_> {
             sender: self.sender.to_string(),
             name: self.name,
             number: self.number,
+            origin: self.relayed.as_ref().map(Elsewhere::of),
             content: Content::of(self.bytes, self.schema),
         };
         let kept = to.len();
@@ -232,12 +258,25 @@ mod tests {
             number: 7,
             bytes,
             name: Some("desk"),
+            relayed: None,
             time: UNIX_EPOCH + Duration::from_millis(1500),
             schema: None,
         };
         let mut out = b"|".to_vec();
         record.append(format, &mut out);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_line_says_where_a_relayed_message_is_from() {
+        let relayed = Relayed::new("lon", "ticker", Origin::default(), 4);
+        let line = Elsewhere::of(&relayed);
+        let line = serde_json::to_string(&line).unwrap();
+        let sender = Origin::default();
+        let expected = format!(
+            "{{\"site\":\"lon\",\"sender\":\"{sender}\",\"name\":\"ticker\",\"number\":4}}"
+        );
+        assert_eq!(line, expected);
     }
 
     #[test]
@@ -272,6 +311,7 @@ mod tests {
                 number,
                 bytes,
                 name,
+                relayed: None,
                 time,
                 schema,
             };
@@ -312,6 +352,7 @@ mod tests {
             number: 1,
             bytes: b"\xff\xfe",
             name: None,
+            relayed: None,
             time: UNIX_EPOCH,
             schema: None,
         };

@@ -118,7 +118,7 @@ pub(crate) struct Served {
 }
 
 /// Each core thread by its name.
-fn add_node(page: &mut Page, node: &Node) -> Result<(), String> {
+pub(crate) fn add_node(page: &mut Page, node: &Node) -> Result<(), String> {
     for snapshot in node.core_stats().map_err(|error| error.to_string())? {
         snapshot.add_to(page, &[]);
     }

@@ -235,6 +235,7 @@ mod tests {
             number: 1,
             bytes,
             name: None,
+            relayed: None,
             time: std::time::SystemTime::UNIX_EPOCH,
             schema: None,
         }

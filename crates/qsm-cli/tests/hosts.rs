@@ -597,3 +597,128 @@ fn a_stream_goes_on_after_its_source_is_started_again() {
     let stopped: Value = serde_json::from_str(&stopped).unwrap();
     assert_eq!(stopped["counters"]["data_forwarded"], 2);
 }
+
+/// A site's gateway in its cluster, over loopback, with what it says.
+fn gateway(cluster: &Cluster, site: &str, words: &[&str]) -> (Running, Lines) {
+    let name = format!("gate-{site}");
+    let fixed = [
+        "relay", "site", site, "--group", "prices/*", "--json", "--name", &name,
+    ];
+    let mut running = cluster.start(&[&fixed[..], words].concat());
+    let said = Lines::of_stdout(&mut running.0);
+    said.wait("that it listens", |line| line.contains("listening"));
+    (running, said)
+}
+
+/// R-RELAY-26 to R-RELAY-29: messages of any length with their origin, both ways and once; and what a gateway
+/// misses that is killed is named by the numbers of its sender.
+#[test]
+fn groups_of_two_sites_are_one_and_gaps_are_named() {
+    let [fra, lon] = [(); 2].map(|()| Cluster::new());
+    let [at_fra, at_lon] = free_ports();
+    let (from_fra, from_lon) = (format!("fra={at_fra}"), format!("lon={at_lon}"));
+    let lon_words = ["--listen", &at_lon, "--from", &from_fra];
+    let joined = |site: &'static str| {
+        move |line: &str| line.contains("\"joined\"") && line.contains(&format!("\"{site}\""))
+    };
+    let served = |line: &str| line.contains("\"receivers\":1");
+    let (_gate, at_gate) = gateway(&fra, "fra", &["--listen", &at_fra, "--from", &from_lon]);
+    let (far, far_said) = gateway(&lon, "lon", &lon_words);
+    far_said.wait("the other site", joined("fra"));
+    at_gate.wait("that it is heard", served);
+    at_gate.wait("the other site", joined("lon"));
+
+    let subscriber = |cluster: &Cluster| subscribed(cluster.start(&["sub", "prices/*", "--json"]));
+    let (near_sub, near, _near_told) = subscriber(&fra);
+    let (far_sub, printed, told) = subscriber(&lon);
+    let words = [
+        "pub",
+        "prices/eur",
+        "--name",
+        "ticker",
+        "--wait-receivers",
+        "2",
+        "--frames",
+    ];
+    let mut ticker = Running(fra.command(&words).stdin(Stdio::piped()).spawn().unwrap());
+    let mut ticks = ticker.0.stdin.take().unwrap();
+    let mut tick = |text: &str| {
+        let length = u32::try_from(text.len()).unwrap().to_le_bytes();
+        ticks
+            .write_all(&[&length, text.as_bytes()].concat())
+            .unwrap();
+        ticks.flush().unwrap();
+    };
+    let next = |lines: &Lines, text: &str| -> Value {
+        let sought = format!("\"text\":\"{text}\"");
+        serde_json::from_str(&lines.wait(text, |line| line.contains(&sought))).unwrap()
+    };
+    let long = "x".repeat(100_000);
+    tick(&long);
+    tick("two");
+    for (text, number) in [(&*long, 1), ("two", 2)] {
+        let local = next(&near, text);
+        assert_eq!(
+            (&local["number"], local.get("origin")),
+            (&number.into(), None)
+        );
+        let message = next(&printed, text);
+        let origin = &message["origin"];
+        assert_eq!(message["name"], "gate-lon");
+        assert_eq!(
+            [
+                &origin["site"],
+                &origin["name"],
+                &origin["sender"],
+                &origin["number"]
+            ],
+            [
+                &"fra".into(),
+                &"ticker".into(),
+                &local["sender"],
+                &number.into()
+            ]
+        );
+    }
+    let back = [
+        "pub",
+        "prices/usd",
+        "--name",
+        "desk",
+        "--wait-receivers",
+        "2",
+    ];
+    assert_code(&lon.run(&back, b"back\n"), 0);
+    let message = next(&near, "back");
+    assert_eq!(message["origin"]["site"], "lon");
+
+    far.signal("-KILL");
+    drop(far);
+    tick("lost");
+    next(&near, "lost");
+    let (again, said) = gateway(&lon, "lon", &lon_words);
+    said.wait("the other site", joined("fra"));
+    tick("four");
+    assert_eq!(next(&printed, "four")["origin"]["number"], 4);
+    let gap = told.wait("the gap", |line| {
+        line.contains("LOST: group prices/eur site fra")
+    });
+    assert!(
+        gap.contains("sender ticker") && gap.contains("messages 3..=3"),
+        "{gap}"
+    );
+
+    again.terminate();
+    let stopped = said.wait("that it stops", |line| line.contains("stopped"));
+    let stopped: Value = serde_json::from_str(&stopped).unwrap();
+    let counted = &stopped["counters"]["site"];
+    assert_eq!(
+        (&counted["messages_published"], &counted["looped"]),
+        (&1.into(), &0.into())
+    );
+    drop(ticker);
+    near_sub.terminate();
+    assert_code(&near_sub.output(), 0);
+    far_sub.terminate();
+    assert_code(&far_sub.output(), 4);
+}

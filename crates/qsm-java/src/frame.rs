@@ -147,7 +147,7 @@ impl<'a> Frames<'a> {
                     number: message.number,
                     ..head
                 };
-                self.append_of(message.group, head, message.bytes, names)
+                self.append_of(message.group, head, message.content(), names)
             }
             Delivery::Lost(lost) => {
                 let kind = LOST | cause(lost.cause) << CAUSE_SHIFT;

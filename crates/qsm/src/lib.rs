@@ -74,6 +74,7 @@ mod handoff;
 mod key;
 mod latency;
 mod receivers;
+mod relayed;
 mod report;
 mod runtime;
 mod shard;
@@ -110,6 +111,7 @@ pub use handoff::received::{
 pub use key::{KeyFileCause, KeyFileError, read_key, read_secret, write_key, write_secret};
 pub use latency::{BudgetError, LatencyBudget, OverBudget, Stage};
 pub use receivers::{Lacking, Receiver, Receivers};
+pub use relayed::{Relayed, RelayedNumbers, RelayedOrder};
 pub use report::CoreReport;
 pub use runtime::network::{ChannelOptions, DATA_PORT, NetworkOptions};
 pub use runtime::service::ServiceSnapshot;

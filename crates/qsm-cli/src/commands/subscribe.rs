@@ -29,6 +29,7 @@ use crate::group_name::check_pattern;
 use crate::hold::HoldNotice;
 use crate::idle::Idle;
 use crate::node;
+use crate::origins::Origins;
 use crate::record::{Format, Record, read_schema};
 use crate::senders::Senders;
 use crate::spool::Spool;
@@ -216,6 +217,7 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     notices.drain();
     let missing = Missing {
         lost: notices.lost - notices.expired,
+        elsewhere: output.origins.missing,
         expired: notices.expired,
         hurried: matches!(args.delivery, DeliveryMode::Within(_)),
         dropped: notices.dropped.max(dropped),
@@ -234,6 +236,8 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
 struct Missing {
     /// Between senders and here.
     lost: u64,
+    /// Of other sites, as their numbers show.
+    elsewhere: u64,
     /// Missing when their lifetime was over.
     expired: u64,
     /// What comes too late counts as lost.
@@ -267,6 +271,11 @@ impl Missing {
         };
         let causes = [
             (told(self.lost, "lost between their senders and here"), lost),
+            (
+                told(self.elsewhere, "of other sites lost on the way here"),
+                "against losses between sites gateways that are not stopped, and links that are not away for \
+                 more than 5 s",
+            ),
             (
                 told(
                     self.expired,
@@ -315,6 +324,7 @@ fn drain(source: &Source, output: &mut Output, notices: &mut Notices) -> Result<
         let message = match received {
             Received::Message(message) => message,
             missing => {
+                output.origins.interrupt(&missing);
                 notices.missing(&missing);
                 continue;
             }
@@ -369,7 +379,10 @@ fn receive(
                     output.add(&message, notices)?;
                     count += 1;
                 }
-                missing => notices.missing(&missing),
+                missing => {
+                    output.origins.interrupt(&missing);
+                    notices.missing(&missing);
+                }
             }
             if args.count == Some(count) {
                 return Ok(());
@@ -421,7 +434,7 @@ type Key = (GroupId, Box<[u8]>);
 
 /// The key of a message; of one with fewer words nothing.
 fn key(message: MessageRef<'_>, word: u16) -> Key {
-    let words = message.bytes.split(u8::is_ascii_whitespace);
+    let words = message.content().split(u8::is_ascii_whitespace);
     let mut words = words.filter(|word| !word.is_empty());
     let word = words.nth(usize::from(word) - 1).unwrap_or_default();
     (message.group_id, word.into())
@@ -531,6 +544,7 @@ struct Output {
     format: Format,
     /// Types of messages, if they are to be decoded.
     schema: Option<Schema>,
+    origins: Origins,
     /// Names for the formats that have them.
     senders: Option<Senders>,
     store: Option<Store>,
@@ -571,6 +585,7 @@ impl Output {
         Ok(Self {
             format,
             schema,
+            origins: Origins::new(args.delivery, args.latest_by.is_none()),
             senders: None,
             print: store.is_none() && !args.hash,
             store,
@@ -605,6 +620,7 @@ impl Output {
 
     /// Adds a message; while its place has to be waited for, says what happens to the node.
     fn add(&mut self, message: &Message, notices: &mut Notices) -> Result<(), Failure> {
+        self.origins.check(message);
         let senders = self.senders.as_mut();
         let name = senders.and_then(|senders| senders.name(message.sender()));
         let record = Record::of(message, name, self.schema.as_ref());

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use qsm_wire::{GroupId, Origin};
 
+use crate::relayed::{Relayed, RelayedNumbers, RelayedOrder, content};
+
 /// The policy of a subscription whose queue is full
 /// ([`GroupOptions::capacity_bytes`](crate::GroupOptions::capacity_bytes)), that is, whose reader is
 /// slower than the messages come. Only with [`Overflow::Hold`] do others wait for this reader. Drops
@@ -94,13 +96,27 @@ impl Message {
     /// Its content.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        content(&self.bytes)
     }
 
     /// Its content, to keep.
     #[must_use]
-    pub fn into_bytes(self) -> Vec<u8> {
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        self.bytes.truncate(content(&self.bytes).len());
         self.bytes
+    }
+
+    /// Where a gateway has it from, if one has relayed it from another site. Then [`Message::sender`] and
+    /// [`Message::number`] are the gateway's.
+    #[must_use]
+    pub fn relayed(&self) -> Option<Relayed<'_>> {
+        Relayed::split(&self.bytes).map(|(_, relayed)| relayed)
+    }
+
+    /// Place of a relayed message among those of its sender; `None` if it is not relayed.
+    pub fn relayed_order(&self, numbers: &mut RelayedNumbers) -> Option<RelayedOrder> {
+        let relayed = self.relayed()?;
+        Some(numbers.check(&self.group, &relayed))
     }
 
     pub(crate) fn lend(&self) -> MessageRef<'_> {
@@ -137,11 +153,24 @@ pub struct MessageRef<'a> {
     pub sender: Origin,
     /// Its number among this sender's messages to this group, from 1. See [`Message::number`].
     pub number: u64,
-    /// Its content.
+    /// Its content; of a message of another site with the trailer that says from where it is
+    /// ([`MessageRef::content`], [`MessageRef::relayed`]).
     pub bytes: &'a [u8],
 }
 
-impl MessageRef<'_> {
+impl<'a> MessageRef<'a> {
+    /// Its content, without a trailer.
+    #[must_use]
+    pub fn content(&self) -> &'a [u8] {
+        content(self.bytes)
+    }
+
+    /// Where a gateway has it from: see [`Message::relayed`].
+    #[must_use]
+    pub fn relayed(&self) -> Option<Relayed<'a>> {
+        Relayed::split(self.bytes).map(|(_, relayed)| relayed)
+    }
+
     /// The same, to keep; this is the group's name.
     pub(crate) fn own(&self, group: &Arc<str>) -> Message {
         Message {
@@ -151,5 +180,36 @@ impl MessageRef<'_> {
             number: self.number,
             bytes: self.bytes.to_vec(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R-RELAY-28.
+    #[test]
+    fn a_relayed_message_has_a_content_and_an_origin() {
+        let relayed = Relayed::new("fra", "ticker", Origin::default(), 9);
+        let mut bytes = b"1.0842".to_vec();
+        relayed.append(&mut bytes);
+        let message = Message {
+            group: "prices".into(),
+            group_id: GroupId(1),
+            sender: Origin::default(),
+            number: 2,
+            bytes,
+        };
+        let mut numbers = RelayedNumbers::default();
+        let order = message.relayed_order(&mut numbers);
+        assert_eq!(order, Some(RelayedOrder::First));
+        assert_eq!(message.relayed(), Some(relayed));
+        let lent = message.lend();
+        assert_eq!(
+            (lent.content(), lent.relayed()),
+            (&b"1.0842"[..], Some(relayed))
+        );
+        assert_eq!(message.bytes(), b"1.0842");
+        assert_eq!(message.into_bytes(), b"1.0842");
     }
 }

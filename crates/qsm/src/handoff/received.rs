@@ -312,13 +312,7 @@ impl<'a> Delivery<'a> {
 impl<'a> From<&'a Received> for Delivery<'a> {
     fn from(received: &'a Received) -> Self {
         match received {
-            Received::Message(message) => Self::Message(MessageRef {
-                group: message.group(),
-                group_id: message.group_id(),
-                sender: message.sender(),
-                number: message.number(),
-                bytes: message.bytes(),
-            }),
+            Received::Message(message) => Self::Message(message.lend()),
             Received::Lost(lost) => Self::Lost(lost),
             Received::LostPackets(lost) => Self::LostPackets(lost),
             Received::Dropped(dropped) => Self::Dropped(dropped),

@@ -37,6 +37,14 @@ impl<M: Metrics + Display> Account<M> {
         }
     }
 
+    /// Adds it to a page, with these labels.
+    pub(super) fn add_to(&self, page: &mut Page, labels: &[(&str, &str)]) {
+        page.add(&self.own, labels);
+        if let Some(links) = &self.links {
+            page.add(links, labels);
+        }
+    }
+
     /// As objects: its own, and those of links, or null.
     pub(super) fn objects(&self) -> [Value; 2] {
         let read = |text: String| serde_json::from_str(&text).unwrap_or_default();
@@ -48,25 +56,26 @@ impl<M: Metrics + Display> Account<M> {
     }
 }
 
-/// The newest account of a command.
-#[derive(Debug, Default)]
+/// The newest account of a command, or of a part of it.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Books<M> {
     newest: Arc<Mutex<Account<M>>>,
 }
 
-impl<M: Metrics + Display + Send + 'static> Books<M> {
+impl<M: Metrics + Display + Copy + Send + 'static> Books<M> {
     /// Serves the newest account, if that is asked for.
     pub(super) fn serve(&self, options: StatsOptions) -> Result<Served, Failure> {
         let newest = Arc::clone(&self.newest);
+        let books = Self { newest };
         stats::serve(options, move || {
-            let newest = newest.lock().unwrap_or_else(PoisonError::into_inner);
             let mut page = Page::new();
-            page.add(&newest.own, &[]);
-            if let Some(links) = &newest.links {
-                page.add(links, &[]);
-            }
+            books.newest().add_to(&mut page, &[]);
             Ok(page)
         })
+    }
+
+    pub(super) fn newest(&self) -> Account<M> {
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn put(&self, account: Account<M>) {

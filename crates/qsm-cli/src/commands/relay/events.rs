@@ -1,5 +1,7 @@
 //! Lines on stdout on what happens.
 
+use std::sync::Once;
+
 use qsm_console::failure::Failure;
 use qsm_console::log::Note;
 use qsm_console::output;
@@ -19,9 +21,10 @@ impl Events {
     }
 }
 
-/// Says loudly what is missing.
+/// Says loudly what is missing, once, however many ports there are.
 pub(super) fn warn_of_openness() {
+    static SAID: Once = Once::new();
     let line = "streams by relays are neither encrypted nor authenticated: whoever reaches the port can \
                 read and forge them";
-    Note::warn("open", line).say();
+    SAID.call_once(|| Note::warn("open", line).say());
 }

@@ -1,8 +1,8 @@
-//! Messages from stdin, read by a thread of their own.
+//! Messages from stdin or elsewhere, read by a thread of their own.
 
-use std::io::{self, BufReader, PipeReader, Read, Write};
+use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 
 use qsm_console::failure::Failure;
@@ -21,31 +21,54 @@ pub(super) struct Input {
     ended: bool,
 }
 
+/// Takes what the thread of an input reads.
+pub(super) struct Feeder {
+    put: SyncSender<Result<Vec<u8>, Failure>>,
+    ring: PipeWriter,
+}
+
+impl Feeder {
+    /// Waits for room for a message, or says why there are no more; false if nobody wants any.
+    pub(super) fn put(&mut self, next: Result<Vec<u8>, Failure>) -> bool {
+        self.put.send(next).is_ok() && self.ring.write_all(&[0]).is_ok()
+    }
+}
+
 impl Input {
     /// Reads messages from stdin from now on.
     pub(super) fn read(framing: Framing) -> Result<Self, Failure> {
-        let made = io::pipe();
-        let (bell, mut ring) = made.map_err(|error| Failure::io("make a pipe", &error))?;
-        let (put, messages) = sync_channel(AHEAD);
-        let started = thread::Builder::new()
-            .name("stdin".to_owned())
-            .spawn(move || {
-                let mut reader = Reader::new(BufReader::new(io::stdin()), framing);
-                loop {
-                    let next = match reader.next_message() {
-                        Ok(None) => break,
-                        Ok(Some(message)) => checked(message),
-                        Err(error) => Err(Failure::io("read stdin", &error)),
-                    };
-                    let failed = next.is_err();
-                    if put.send(next).is_err() || ring.write_all(&[0]).is_err() || failed {
-                        return;
-                    }
+        Self::of("stdin", move |feeder| {
+            let mut reader = Reader::new(BufReader::new(io::stdin()), framing);
+            loop {
+                let next = match reader.next_message() {
+                    Ok(None) => break,
+                    Ok(Some(message)) => checked(message),
+                    Err(error) => Err(Failure::io("read stdin", &error)),
+                };
+                let failed = next.is_err();
+                if !feeder.put(next) || failed {
+                    break;
                 }
-                drop(put);
-                // That nobody waits any more is fine.
-                ring.write_all(&[0]).unwrap_or_default();
-            });
+            }
+        })
+    }
+
+    /// Messages that a thread of this name reads from now on; they end when it does.
+    pub(super) fn of(
+        name: &str,
+        read: impl FnOnce(&mut Feeder) + Send + 'static,
+    ) -> Result<Self, Failure> {
+        let made = io::pipe();
+        let (bell, ring) = made.map_err(|error| Failure::io("make a pipe", &error))?;
+        let (put, messages) = sync_channel(AHEAD);
+        let mut feeder = Feeder { put, ring };
+        let started = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            read(&mut feeder);
+            let Feeder { put, mut ring } = feeder;
+            drop(put);
+            // That nobody waits any more is fine.
+            ring.write_all(&[0]).unwrap_or_default();
+        });
         started.map_err(|error| Failure::io("start a thread", &error))?;
         Ok(Self {
             messages,

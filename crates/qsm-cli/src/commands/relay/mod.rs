@@ -10,6 +10,7 @@ mod patience;
 mod place;
 mod port;
 mod publisher;
+mod site;
 mod stream;
 mod subscriber;
 mod writer;
@@ -20,6 +21,7 @@ use qsm_console::failure::Failure;
 
 use self::forward::ForwardArgs;
 use self::publisher::PublishArgs;
+use self::site::SiteArgs;
 use self::subscriber::SubscribeArgs;
 
 /// Arguments of `qsm relay`.
@@ -35,14 +37,14 @@ use self::subscriber::SubscribeArgs;
     )
 )]
 pub(crate) struct RelayArgs {
-    /// A source or receiver of a stream, in the place of a relay.
+    /// A source or receiver of a stream, or a site's gateway, in the place of a relay.
     #[command(subcommand)]
     pub(crate) role: Option<Role>,
     #[command(flatten)]
     pub(crate) relay: ForwardArgs,
 }
 
-/// Ends of a stream.
+/// Ends of a stream, and gateways of sites.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Role {
     /// Publish lines or frames from stdin to receivers below this host, as fast as the slowest of them
@@ -51,6 +53,9 @@ pub(crate) enum Role {
     /// Receive a stream from a relay or its source, and write it to stdout; without --identity not
     /// encrypted, and from whoever sends with the parent's address
     Sub(SubscribeArgs),
+    /// Join groups of this site's cluster with those of other sites: send what is published here, and publish
+    /// what is published there; without --link-identity not encrypted between sites
+    Site(Box<SiteArgs>),
 }
 
 /// Runs the command, until a signal or the end of the stream.
@@ -63,5 +68,6 @@ pub(crate) fn run(args: &RelayArgs) -> Result<(), Failure> {
         None => forward::run(&args.relay),
         Some(Role::Pub(args)) => publisher::run(args),
         Some(Role::Sub(args)) => subscriber::run(args),
+        Some(Role::Site(args)) => site::run(args),
     }
 }

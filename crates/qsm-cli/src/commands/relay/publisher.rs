@@ -86,7 +86,16 @@ pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
         &format!("source listening at {listening}"),
         &json!({ "event": "listening", "address": listening }),
     )?;
-    let mut publisher = Publisher::new(args, port);
+    let origin = Origin {
+        stream: args.name.clone(),
+        window: args.window,
+        max_rate: args.max_rate,
+        audience: match args.wait_receivers {
+            0 => Audience::Any,
+            _ => Audience::Some,
+        },
+    };
+    let mut publisher = Publisher::new(&origin, port);
     publisher.wait_for_receivers(args, &stop)?;
     let receivers = publisher.source.receivers();
     events.say(
@@ -116,22 +125,46 @@ pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
     )
 }
 
+/// What happens to messages while there is no receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// They are sent all the same.
+    Any,
+    /// They wait for one.
+    Some,
+    /// They are dropped.
+    Present,
+}
+
+/// A stream, as its source begins it.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    /// Name of the stream.
+    pub(super) stream: String,
+    /// Packets that are kept.
+    pub(super) window: u64,
+    /// Bytes a second.
+    pub(super) max_rate: Option<usize>,
+    pub(super) audience: Audience,
+}
+
 /// A source with its socket.
-struct Publisher {
-    source: Source,
-    port: Port,
+pub(super) struct Publisher {
+    pub(super) source: Source,
+    pub(super) port: Port,
     /// A message that has been read and does not fit the window yet.
     pending: Option<Vec<u8>>,
-    /// Nothing is sent to nobody.
-    waits: bool,
+    audience: Audience,
+    /// Messages that were dropped because nobody was there.
+    pub(super) unsent: u64,
     finished: bool,
     out: Vec<u8>,
 }
 
 impl Publisher {
-    fn new(args: &PublishArgs, port: Port) -> Self {
-        let mut source = Source::new(session(&args.name), timing(), args.window);
-        let max = args.max_rate.map_or(u64::MAX, |rate| rate.max(1) as u64);
+    pub(super) fn new(origin: &Origin, port: Port) -> Self {
+        let mut source = Source::new(session(&origin.stream), timing(), origin.window);
+        let max = origin.max_rate.map_or(u64::MAX, |rate| rate.max(1) as u64);
         let min = RateBounds::default().min.min(max);
         source.adapt_rate(RateBounds { min, max });
         source.number_behind(first_number());
@@ -139,7 +172,8 @@ impl Publisher {
             source,
             port,
             pending: None,
-            waits: args.wait_receivers > 0,
+            audience: origin.audience,
+            unsent: 0,
             finished: false,
             out: Vec::new(),
         }
@@ -165,9 +199,10 @@ impl Publisher {
     }
 
     /// Takes messages as far as there is room for them, and somebody who gets them; none after a signal.
-    fn take(&mut self, input: &mut Input, asked_to_end: bool) -> Result<(), Failure> {
+    pub(super) fn take(&mut self, input: &mut Input, asked_to_end: bool) -> Result<(), Failure> {
         let now = self.port.now();
-        let nobody = self.waits && self.source.children() == 0;
+        let alone = self.source.children() == 0;
+        let nobody = self.audience == Audience::Some && alone;
         while !self.finished && self.source.waiting() < WAITING_MAX {
             let next = match self.pending.take() {
                 Some(_) if nobody && asked_to_end => None,
@@ -186,6 +221,14 @@ impl Publisher {
                 self.pending = Some(message);
                 break;
             }
+            if alone && self.audience == Audience::Present {
+                self.unsent += 1;
+                // Whoever wants to join is to be heard.
+                if self.unsent.is_multiple_of(WAITING_MAX) {
+                    break;
+                }
+                continue;
+            }
             match self.source.send(now, &message) {
                 Ok(_) => {}
                 Err(SendError::WindowFull { .. }) => {
@@ -199,7 +242,7 @@ impl Publisher {
     }
 
     /// Waits for something, and carries it out.
-    fn turn(&mut self, input: &Input) -> Result<(), Failure> {
+    pub(super) fn turn(&mut self, input: &Input) -> Result<(), Failure> {
         self.carry_out();
         let room = self.pending.is_none() && self.source.waiting() < WAITING_MAX;
         let bell = input.bell().filter(|_| room && !self.finished);
@@ -229,7 +272,7 @@ impl Publisher {
     }
 
     /// Everybody has everything, knows the end, and has left or is gone.
-    fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.finished && self.source.children() == 0 && self.pending.is_none()
     }
 }

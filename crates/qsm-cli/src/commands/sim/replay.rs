@@ -317,6 +317,7 @@ impl Deliver for Writer<'_> {
             number: message.number,
             bytes: message.bytes,
             name: None,
+            relayed: None,
             time: wall(self.setup, self.now),
             schema: None,
         };

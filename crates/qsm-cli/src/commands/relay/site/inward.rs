@@ -1,0 +1,219 @@
+//! A receiver of another site's stream.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use qsm_console::failure::Failure;
+use qsm_console::log::Note;
+use qsm_relay::{Event, Receiver, ReceiverStats, WINDOW_MAX};
+use qsm_wire::Instant;
+use serde_json::json;
+
+use super::account::SiteBooks;
+use super::end::End;
+use super::names::stream_of;
+use super::publishing::{Common, Piece, Publishing};
+use super::stats::SiteCounts;
+use crate::commands::relay::account::{Account, Books};
+use crate::commands::relay::events::Events;
+use crate::commands::relay::patience::Patience;
+use crate::commands::relay::port::{BATCH, LOOK, Port};
+use crate::commands::relay::stream::{session, timing};
+
+/// Packets that wait to be published. Further ones are not acknowledged, so that the other site's gateway waits.
+const WAITING_MAX: usize = 1024;
+/// How soon a full queue is asked again.
+const AGAIN: Duration = Duration::from_millis(5);
+/// How soon a site that has ended is asked for again.
+const REJOIN: Duration = Duration::from_secs(1);
+
+/// Another site, seen from here.
+pub(super) struct Inward {
+    site: String,
+    parent: SocketAddr,
+    port: Port,
+    /// None between the end of a stream and the next attempt to get it.
+    receiver: Option<Receiver>,
+    rejoin: Instant,
+    pending: Option<Piece>,
+    put: SyncSender<Piece>,
+    thread: JoinHandle<()>,
+    books: Books<ReceiverStats>,
+    counts: Arc<SiteCounts>,
+    end: Arc<End>,
+    json: bool,
+    out: Vec<u8>,
+}
+
+impl Inward {
+    /// A receiver of a site's stream from this parent, which gives it to be published.
+    pub(super) fn new(
+        site: &str,
+        port: Port,
+        parent: SocketAddr,
+        publishing: Publishing,
+        common: &Common,
+    ) -> Result<Self, Failure> {
+        let (put, packets) = sync_channel(WAITING_MAX);
+        let named = thread::Builder::new().name(format!("from {site}"));
+        let thread = named.spawn(move || publishing.run(&packets));
+        Ok(Self {
+            site: site.to_owned(),
+            parent,
+            port,
+            receiver: None,
+            rejoin: Instant(0),
+            pending: None,
+            put,
+            thread: thread.map_err(|error| Failure::io("start a thread", &error))?,
+            books: Books::default(),
+            counts: Arc::clone(&common.counts),
+            end: Arc::clone(&common.end),
+            json: common.json,
+            out: Vec::new(),
+        })
+    }
+
+    /// Its site, and its newest account.
+    pub(super) fn books(&self) -> SiteBooks {
+        SiteBooks {
+            site: self.site.clone(),
+            books: self.books.clone(),
+        }
+    }
+
+    /// Receives until the end.
+    pub(super) fn run(mut self) -> Result<(), Failure> {
+        self.port.connect(self.parent);
+        let (mut patience, mut look) = (Patience::new(self.parent), Instant(0));
+        while !self.end.is_near() {
+            self.turn()?;
+            let now = self.port.now();
+            if now < look {
+                continue;
+            }
+            look = now.after(LOOK);
+            if let Some(receiver) = &self.receiver {
+                patience.look(now, !receiver.is_member());
+                self.books.put(Account::of(receiver.stats(), &self.port));
+            }
+        }
+        if let Some(receiver) = &mut self.receiver {
+            receiver.leave();
+        }
+        self.transmit();
+        self.port.close();
+        drop(self.put);
+        let ended = self.thread.join();
+        ended.map_err(|_| Failure::failed("publishing has failed", "start it again"))
+    }
+
+    /// Waits for something, and carries it out.
+    fn turn(&mut self) -> Result<(), Failure> {
+        let now = self.port.now();
+        if self.receiver.is_none() && now >= self.rejoin {
+            let (id, number) = (session(&stream_of(&self.site)), self.port.number);
+            let receiver = Receiver::new(id, number, timing(), self.parent, now);
+            self.receiver = Some(receiver);
+        }
+        self.transmit();
+        let due = self.receiver.as_ref().and_then(Receiver::next_timeout);
+        let due = due.unwrap_or(self.rejoin);
+        let due = match self.pending {
+            Some(_) => due.min(now.after(AGAIN)),
+            None => due,
+        };
+        self.port.wait(Some(due), None)?;
+        for _ in 0..BATCH {
+            let Some(received) = self.port.receive() else {
+                break;
+            };
+            let (now, bytes) = (self.port.now(), self.port.bytes(&received));
+            if let Some(receiver) = &mut self.receiver {
+                receiver.handle_datagram(now, received.from, bytes);
+            }
+        }
+        if let Some(receiver) = &mut self.receiver {
+            receiver.handle_timeout(self.port.now());
+        }
+        self.take_events()?;
+        self.transmit();
+        Ok(())
+    }
+
+    fn transmit(&mut self) {
+        while let Some(receiver) = &mut self.receiver
+            && let Some(to) = receiver.poll_transmit(&mut self.out)
+        {
+            self.port.send(to, &self.out);
+        }
+    }
+
+    /// Takes events as far as there is room for packets: more are not acknowledged. Rule R-RELAY-30.
+    fn take_events(&mut self) -> Result<(), Failure> {
+        loop {
+            if let Some(piece) = self.pending.take() {
+                match self.put.try_send(piece) {
+                    Ok(()) => {}
+                    Err(TrySendError::Full(piece)) => {
+                        self.pending = Some(piece);
+                        return Ok(());
+                    }
+                    Err(TrySendError::Disconnected(_)) => return Ok(()),
+                }
+            }
+            let event = self.receiver.as_mut().and_then(Receiver::poll_event);
+            match event {
+                None => return Ok(()),
+                Some(Event::Delivered {
+                    sequence: number,
+                    payload: bytes,
+                }) => self.pending = Some(Piece { number, bytes }),
+                Some(Event::Joined { .. }) => self.say("joined")?,
+                Some(Event::Lost { first, last }) => self.lost(last - first + 1),
+                Some(Event::Ended) => {
+                    self.say("ended")?;
+                    self.leave();
+                }
+            }
+        }
+    }
+
+    /// The other site's gateway has ended; it may come back.
+    fn leave(&mut self) {
+        if let Some(receiver) = &mut self.receiver {
+            receiver.leave();
+        }
+        self.transmit();
+        self.receiver = None;
+        self.rejoin = self.port.now().after(REJOIN);
+    }
+
+    fn say(&self, event: &str) -> Result<(), Failure> {
+        let (site, parent) = (&self.site, self.parent);
+        Events { json: self.json }.say(
+            &format!("site {site} at {parent} {event}"),
+            &json!({ "event": event, "site": site, "address": parent }),
+        )
+    }
+
+    /// Tells of packets that nobody keeps any more. More than any window are a new source's.
+    fn lost(&self, packets: u64) {
+        let site = &self.site;
+        if packets > WINDOW_MAX {
+            let line = format!(
+                "the gateway of site {site} was started again; the numbers of messages show what it missed"
+            );
+            Note::warn("lost", &line).say();
+            return;
+        }
+        self.counts.packets_lost.add(packets);
+        let line = format!(
+            "LOST: {packets} packets of site {site}; the numbers of later messages show which they had"
+        );
+        Note::warn("lost", &line).say();
+    }
+}

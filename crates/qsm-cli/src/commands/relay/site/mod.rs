@@ -1,0 +1,286 @@
+//! A site's gateway: a node of its cluster, the source of its stream, and a receiver of other sites'. Rules
+//! R-RELAY-26 to R-RELAY-30.
+
+mod account;
+mod end;
+mod inward;
+mod names;
+mod outgoing;
+mod outward;
+mod packets;
+mod publishing;
+mod stats;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use qsm::{Embedded, GroupOptions, Node, Pattern, Subscription};
+use qsm_console::examples;
+use qsm_console::failure::Failure;
+use qsm_console::names::Names;
+use qsm_console::notice::Notices;
+use qsm_console::options::{AttachOptions, NodeOptions, StatsOptions, loss_ppm, size};
+use qsm_console::stop::Stop;
+use qsm_relay::WINDOW_MAX;
+use serde_json::json;
+
+use self::account::Accounts;
+use self::end::End;
+use self::inward::Inward;
+use self::names::{Remote, remote, site_name, stream_of};
+use self::outgoing::Outgoing;
+use self::outward::Outward;
+use self::publishing::{Common, Publishing};
+use self::stats::SiteCounts;
+use super::account::Books;
+use super::events::Events;
+use super::guard::{GuardArgs, Place};
+use super::input::Input;
+use super::place::{LISTEN, parent_address};
+use super::port::Port;
+use super::publisher::{Audience, Origin, Publisher};
+use crate::commands::subscribe::Full;
+use crate::group_name::check_pattern;
+use crate::node;
+
+/// How often events of the node are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long saying goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Arguments of `qsm relay site`.
+#[derive(Debug, Clone, Args)]
+#[command(before_help = examples!(
+    "qsm relay site fra --group 'prices/**' --from lon=gateway.lon.example:4490   in Frankfurt"
+    "qsm relay site lon --group 'prices/**' --from fra=gateway.fra.example:4490   in London"
+    "qsm relay site fra --group news --from lon=gateway.lon.example:4490 --link-identity fra.key"
+))]
+pub(crate) struct SiteArgs {
+    /// Name of this site; each has another, at all gateways the same
+    #[arg(value_name = "SITE", value_parser = site_name)]
+    pub(crate) site: String,
+    /// Groups that sites have in common, names or patterns. The gateway reads all messages to them
+    #[arg(long, required = true, value_name = "GROUP")]
+    pub(crate) group: Vec<String>,
+    /// Another site, by its name, and its gateway or a relay between. Without one, messages only go out
+    #[arg(long, value_name = "SITE=HOST:PORT", value_parser = remote)]
+    pub(crate) from: Vec<Remote>,
+    /// Where other sites' gateways reach this one; to them it speaks from this address, too, and any port
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = LISTEN)]
+    pub(crate) listen: SocketAddr,
+    /// Send other sites no more, bytes a second with the headers of IP and UDP; with suffix k, M or G
+    /// [default: as fast as the slowest of them can take it]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub(crate) max_rate: Option<usize>,
+    /// Packets that are kept for other sites, of at most 1,200 bytes; when so many are not acknowledged, no
+    /// more messages are read
+    #[arg(long, value_name = "PACKETS", default_value = "16384", value_parser = clap::value_parser!(u64).range(1..=WINDOW_MAX))]
+    pub(crate) window: u64,
+    /// Memory for this site's messages that wait to be sent, with suffix k, M or G
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = size)]
+    pub(crate) queue: usize,
+    /// Policy where other sites are slower than this one's publishers, and that memory is full
+    #[arg(long, value_name = "POLICY", default_value = "hold")]
+    pub(crate) overflow: Full,
+    /// Write what happens as JSON lines
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Protection between sites.
+    #[command(flatten)]
+    pub(crate) links: LinkArgs,
+    /// Counters.
+    #[command(flatten)]
+    pub(crate) stats: StatsOptions,
+    /// The node in this site's cluster.
+    #[command(flatten)]
+    pub(crate) node: NodeOptions,
+}
+
+/// Options by which links between sites are protected.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Links to other sites")]
+pub(crate) struct LinkArgs {
+    /// File with the key of this gateway, as `qsm keygen --node` makes it: links are encrypted, and all
+    /// gateways show tokens [default: NOTHING IS ENCRYPTED OR AUTHENTICATED BETWEEN SITES]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) link_identity: Option<PathBuf>,
+    /// File with its token, for this site's name, with `--publish site/NAME` and `--subscribe 'site/*'`
+    /// [default: that of --link-identity, with the ending .token]
+    #[arg(long, value_name = "FILE", requires = "link_identity")]
+    pub(crate) link_token: Option<PathBuf>,
+    /// File with the public key of the root that all sites trust [default: root.pub beside --link-identity]
+    #[arg(long, value_name = "FILE", requires = "link_identity")]
+    pub(crate) link_root: Option<PathBuf>,
+    /// Lose this share of what comes from other gateways, on purpose
+    #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
+    pub(crate) link_loss: u32,
+}
+
+impl SiteArgs {
+    fn open(&self, listen: SocketAddr, place: Place<'_>) -> Result<Port, Failure> {
+        let guard = GuardArgs {
+            identity: self.links.link_identity.clone(),
+            token: self.links.link_token.clone(),
+            root: self.links.link_root.clone(),
+            called: Some(self.site.clone()),
+        };
+        Port::open(listen, self.links.link_loss, &guard, place)
+    }
+
+    /// Checks what two options say together.
+    fn check(&self) -> Result<Vec<Pattern>, Failure> {
+        let mut sites = BTreeSet::from([&self.site]);
+        let mut places = BTreeSet::new();
+        for Remote { site, parent } in &self.from {
+            if !sites.insert(site) {
+                return Err(Failure::usage(
+                    format!("two sites are called {site}"),
+                    "give each site, and this one, another name, at all gateways the same",
+                ));
+            }
+            if !places.insert(parent) {
+                return Err(Failure::usage(
+                    format!("two sites are at {parent}"),
+                    "name the gateway of each; a relay passes on what its own parent has, of one site",
+                ));
+            }
+        }
+        self.group.iter().map(|name| check_pattern(name)).collect()
+    }
+
+    fn subscribe(&self, node: &Node) -> Result<Subscription, Failure> {
+        let options = GroupOptions::default().overflow(self.overflow.into());
+        let groups = self.group.iter().collect::<BTreeSet<_>>();
+        let groups = node
+            .groups(groups)
+            .options(options.capacity_bytes(self.queue));
+        let none = AttachOptions { attach: None };
+        let entered = groups.subscribe();
+        entered.map_err(|error| node::not_entered(error, node, &self.node, &none))
+    }
+}
+
+/// Parts of a gateway, before they run.
+struct Gateway {
+    node: Node,
+    outward: Outward,
+    inwards: Vec<Inward>,
+    accounts: Accounts,
+    notices: Notices,
+    end: Arc<End>,
+}
+
+/// Runs a gateway until a signal.
+pub(super) fn run(args: &SiteArgs) -> Result<(), Failure> {
+    let patterns = args.check()?;
+    let stop = Stop::on_signals()?;
+    let gateway = Gateway::start(args, &patterns, &stop)?;
+    let Gateway {
+        node,
+        outward,
+        inwards,
+        accounts,
+        mut notices,
+        end,
+    } = gateway;
+    let served = accounts.serve(&node, args.stats)?;
+    thread::scope(|scope| {
+        let ends = &end;
+        scope.spawn(move || ends.take(outward.run()));
+        for inward in inwards {
+            scope.spawn(move || ends.take(inward.run()));
+        }
+        while !end.is_near() {
+            notices.drain();
+            thread::sleep(LOOK);
+        }
+    });
+    drop(served);
+    notices.drain();
+    accounts.say(&node, args.stats);
+    let counted = accounts.object();
+    drop(node::shut_down(&node, GOODBYE));
+    end.outcome()?;
+    Events { json: args.json }.say(
+        "stopped",
+        &json!({ "event": "stopped", "counters": counted }),
+    )
+}
+
+impl Gateway {
+    fn start(args: &SiteArgs, patterns: &[Pattern], stop: &Stop) -> Result<Self, Failure> {
+        let site = &args.site;
+        let stream = stream_of(site);
+        let port = args.open(args.listen, Place::Source(&stream))?;
+        let listening = port.address()?;
+        let mut remotes = Vec::new();
+        for one in &args.from {
+            let own = SocketAddr::new(args.listen.ip(), 0);
+            let port = args.open(own, Place::Receiver(&stream_of(&one.site)))?;
+            let parent = parent_address(&one.parent, port.address()?)?;
+            remotes.push((one, port, parent));
+        }
+        let node = node::start_own(&args.node, Embedded::IfNoneFound, |builder| builder)?;
+        let mut notices = Notices::new(&node, &args.node);
+        let names = Names::default();
+        notices.find_names(&names)?;
+        let subscription = args.subscribe(&node)?;
+        let (counts, end) = (
+            Arc::new(SiteCounts::default()),
+            Arc::new(End::new(stop.clone())),
+        );
+        Events { json: args.json }.say(
+            &format!("gateway of site {site} listening at {listening}"),
+            &json!({ "event": "listening", "site": site, "address": listening }),
+        )?;
+        let common = Common {
+            counts: Arc::clone(&counts),
+            end: Arc::clone(&end),
+            json: args.json,
+        };
+        let mut inwards = Vec::new();
+        for (one, port, parent) in remotes {
+            let publishing = Publishing::new(&one.site, &node, patterns, &common);
+            inwards.push(Inward::new(&one.site, port, parent, publishing, &common)?);
+        }
+        let outgoing = Outgoing {
+            site: site.clone(),
+            node: node.clone(),
+            names,
+            subscription,
+            counts: Arc::clone(&counts),
+            end: Arc::clone(&end),
+        };
+        let origin = Origin {
+            stream,
+            window: args.window,
+            max_rate: args.max_rate,
+            audience: Audience::Present,
+        };
+        let outward = Outward {
+            publisher: Publisher::new(&origin, port),
+            input: Input::of("site", move |feeder| outgoing.run(feeder))?,
+            books: Books::default(),
+            counts: Arc::clone(&counts),
+            end: Arc::clone(&end),
+            json: args.json,
+        };
+        Ok(Self {
+            accounts: Accounts {
+                counts,
+                source: outward.books.clone(),
+                receivers: inwards.iter().map(Inward::books).collect(),
+            },
+            node,
+            outward,
+            inwards,
+            notices,
+            end,
+        })
+    }
+}

@@ -1,0 +1,187 @@
+//! Messages of another site, published in this one.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use qsm::{Node, Pattern, Publisher, Relayed, RelayedNumbers, RelayedOrder, SendError};
+use qsm_console::log::Note;
+use qsm_console::table::printable;
+
+use super::end::End;
+use super::packets::{Record, Refused, Unpacker};
+use super::stats::SiteCounts;
+
+/// How long a message waits for room at this cluster's senders. A node that holds them up is set aside before.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How soon a full sender is asked again.
+const AGAIN: Duration = Duration::from_millis(1);
+/// Most groups that another site publishes to.
+const GROUPS_MAX: usize = 1 << 16;
+
+/// What the parts of other sites have in common.
+pub(super) struct Common {
+    pub(super) counts: Arc<SiteCounts>,
+    pub(super) end: Arc<End>,
+    pub(super) json: bool,
+}
+
+/// A packet of the other site's stream.
+pub(super) struct Piece {
+    pub(super) number: u64,
+    pub(super) bytes: Arc<[u8]>,
+}
+
+/// Publishes what comes from another site.
+pub(super) struct Publishing {
+    site: String,
+    node: Node,
+    patterns: Vec<Pattern>,
+    unpacker: Unpacker,
+    numbers: RelayedNumbers,
+    /// None where there can be none.
+    publishers: HashMap<Arc<str>, Option<Publisher>>,
+    counts: Arc<SiteCounts>,
+    end: Arc<End>,
+    /// Messages find no room, and are not waited for any more.
+    is_stuck: bool,
+    /// A site that was found in the place of this one, and has been told of.
+    other: Option<String>,
+}
+
+impl Publishing {
+    /// For messages of this site to groups so named.
+    pub(super) fn new(site: &str, node: &Node, patterns: &[Pattern], common: &Common) -> Self {
+        Self {
+            site: site.to_owned(),
+            node: node.clone(),
+            patterns: patterns.to_vec(),
+            unpacker: Unpacker::new(site),
+            numbers: RelayedNumbers::default(),
+            publishers: HashMap::new(),
+            counts: Arc::clone(&common.counts),
+            end: Arc::clone(&common.end),
+            is_stuck: false,
+            other: None,
+        }
+    }
+
+    /// Publishes until there are no more packets.
+    pub(super) fn run(mut self, packets: &Receiver<Piece>) {
+        while let Ok(packet) = packets.recv() {
+            match self.unpacker.take(packet.number, &packet.bytes) {
+                Ok(()) => {}
+                Err(Refused::Malformed) => self.counts.refused.add(1),
+                Err(Refused::Site(other)) => self.refuse(other),
+            }
+            while let Some(record) = self.unpacker.poll() {
+                self.publish(&record);
+            }
+        }
+    }
+
+    /// Another site is where this one was to be.
+    fn refuse(&mut self, other: String) {
+        self.counts.refused.add(1);
+        if self.other.as_ref() != Some(&other) {
+            let (site, shown) = (&self.site, printable(&other));
+            let line = format!(
+                "the gateway that --from names as {site} is that of site {shown}: nothing of it is taken; \
+                 give each site one name, at all gateways the same"
+            );
+            Note::warn("mistaken", &line).say();
+            self.other = Some(other);
+        }
+    }
+
+    fn publish(&mut self, record: &Record) {
+        let relayed = Relayed::split(&record.message);
+        let Some((_, relayed)) = relayed.filter(|(_, relayed)| relayed.site == self.site) else {
+            self.counts.refused.add(1);
+            return;
+        };
+        let served = self.patterns.iter().any(|one| one.matches(&record.group));
+        let known = self.publishers.contains_key(&*record.group);
+        if !served || (!known && self.publishers.len() == GROUPS_MAX) {
+            self.counts.unwanted.add(1);
+            return;
+        }
+        let group: Arc<str> = record.group.as_str().into();
+        match self.numbers.check(&group, &relayed) {
+            RelayedOrder::Again => {
+                self.counts.duplicates.add(1);
+                return;
+            }
+            RelayedOrder::After { first, last } => {
+                self.tell_missing(&group, &relayed, first..=last)
+            }
+            _ => {}
+        }
+        self.send(&group, &record.message);
+    }
+
+    /// Waits for room, and gives up when there is none for long: then this cluster and others hold each
+    /// other up. Rule R-RELAY-30.
+    fn send(&mut self, group: &Arc<str>, message: &[u8]) {
+        let publisher = self.publishers.entry(Arc::clone(group));
+        let publisher = publisher.or_insert_with(|| open(&self.node, group));
+        let Some(publisher) = publisher else {
+            self.counts.untaken.add(1);
+            return;
+        };
+        let began = Instant::now();
+        loop {
+            match publisher.try_send(message) {
+                Ok(()) => {
+                    self.counts.messages_published.add(1);
+                    self.is_stuck = false;
+                    return;
+                }
+                Err(SendError::Full) => {}
+                Err(_) => break,
+            }
+            if self.is_stuck || self.end.is_near() || began.elapsed() >= PATIENCE {
+                break;
+            }
+            thread::sleep(AGAIN);
+        }
+        self.counts.untaken.add(1);
+        if !self.is_stuck && !self.end.is_near() {
+            let site = &self.site;
+            let line = format!(
+                "LOST: messages of site {site} to {group}, which this cluster has not taken for {} s; the                  numbers of later ones show which",
+                PATIENCE.as_secs()
+            );
+            Note::warn("lost", &line).group(group).say();
+        }
+        self.is_stuck = true;
+    }
+
+    fn tell_missing(&self, group: &str, relayed: &Relayed<'_>, missing: RangeInclusive<u64>) {
+        let (first, last) = (*missing.start(), *missing.end());
+        let messages = last - first + 1;
+        self.counts.missing.add(messages);
+        let (site, sender) = (&self.site, relayed.sender);
+        let name = printable(relayed.name);
+        let line = format!(
+            "LOST: messages {first} to {last} of {name} ({sender}) at site {site} to {group}"
+        );
+        Note::warn("lost", &line)
+            .group(group)
+            .messages(messages)
+            .say();
+    }
+}
+
+/// A publisher to a group; none if the node refuses it, which is said once.
+fn open(node: &Node, group: &str) -> Option<Publisher> {
+    let opened = node.publisher(group);
+    if let Err(error) = &opened {
+        let line = format!("messages of other sites to {group} are not published: {error}");
+        Note::warn("refused", &line).group(group).say();
+    }
+    opened.ok()
+}
