@@ -61,6 +61,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm regions", &[0, 1, 2, 3]),
     ("qsm relay", &[0, 1, 2, 130]),
     ("qsm relay pub", &[0, 1, 2, 3, 130]),
+    ("qsm relay site", &[0, 1, 2, 3, 130]),
     ("qsm relay sub", &[0, 1, 2, 3, 4, 130]),
     ("qsm repair", &[0, 1, 2]),
     ("qsm sim", &[0, 1, 2, 4, 130]),

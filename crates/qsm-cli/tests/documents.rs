@@ -37,6 +37,7 @@ const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
 const HINTED: &str = "tests/hints.rs runs it, with nodes that the hints name";
 const LIMITED: &str = "tests/repair.rs runs it, on hosts of a lab and for a cluster of its own";
 const RELAYED_BY_TOKENS: &str = "tests/hosts.rs runs such commands, with other names";
+const JOINED: &str = "tests/hosts.rs runs it, between clusters over loopback";
 const RELAYED: &str = "tests/hosts.rs runs it, between sites of a lab";
 const BUDGETED: &str = "tests/budget.rs runs it, with a reader";
 const POD: &str =
@@ -276,6 +277,26 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "operate/relays.md",
         "qsm relay sub news --parent relay.example:4490",
         NotHere(RELAYED),
+    ),
+    (
+        "operate/relays.md",
+        "qsm relay site fra --group 'prices/**' --from lon=gateway.lon.example:4490",
+        NotHere(JOINED),
+    ),
+    (
+        "operate/relays.md",
+        "qsm relay site lon --group 'prices/**' --from fra=gateway.fra.example:4490",
+        NotHere(JOINED),
+    ),
+    (
+        "operate/relays.md",
+        "qsm token new links --name fra --publish site/fra --subscribe 'site/*' --node links/fra.key --output links/fra.token",
+        NotHere(RELAYED_BY_TOKENS),
+    ),
+    (
+        "operate/relays.md",
+        "qsm relay site fra --group 'prices/**' --from lon=gateway.lon.example:4490 --link-identity links/fra.key",
+        NotHere(RELAYED_BY_TOKENS),
     ),
     (
         "operate/planning.md",

@@ -12,6 +12,8 @@ pub(super) struct Patience {
     /// How long it has been waited for.
     since: Option<qsm_wire::Instant>,
     said: bool,
+    /// What else may be wrong, as a question.
+    doubt: String,
 }
 
 impl Patience {
@@ -24,6 +26,15 @@ impl Patience {
             parent,
             since: None,
             said: false,
+            doubt: String::new(),
+        }
+    }
+
+    /// Of the gateway of this site, or a relay between: a gateway answers to its site's name alone.
+    pub(super) fn of_site(parent: SocketAddr, site: &str) -> Self {
+        Self {
+            doubt: format!("; and is its site called {site}"),
+            ..Self::new(parent)
         }
     }
 
@@ -43,7 +54,8 @@ impl Patience {
             self.said = true;
             let line = format!(
                 "the parent {parent} does not answer; is it running, can this host reach it, and do \
-                 its own parents answer? it is asked again and again"
+                 its own parents answer{}? it is asked again and again",
+                self.doubt
             );
             Note::warn("waiting", &line).address(&parent).say();
         }

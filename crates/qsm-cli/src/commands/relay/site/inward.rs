@@ -88,7 +88,7 @@ impl Inward {
     /// Receives until the end.
     pub(super) fn run(mut self) -> Result<(), Failure> {
         self.port.connect(self.parent);
-        let (mut patience, mut look) = (Patience::new(self.parent), Instant(0));
+        let (mut patience, mut look) = (Patience::of_site(self.parent, &self.site), Instant(0));
         while !self.end.is_near() {
             self.turn()?;
             let now = self.port.now();

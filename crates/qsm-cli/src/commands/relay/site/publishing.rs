@@ -46,8 +46,7 @@ pub(super) struct Publishing {
     publishers: HashMap<Arc<str>, Option<Publisher>>,
     counts: Arc<SiteCounts>,
     end: Arc<End>,
-    /// Messages find no room, and are not waited for any more.
-    is_stuck: bool,
+    room: Room,
     /// A site that was found in the place of this one, and has been told of.
     other: Option<String>,
 }
@@ -64,7 +63,7 @@ impl Publishing {
             publishers: HashMap::new(),
             counts: Arc::clone(&common.counts),
             end: Arc::clone(&common.end),
-            is_stuck: false,
+            room: Room::default(),
             other: None,
         }
     }
@@ -133,31 +132,43 @@ impl Publishing {
             return;
         };
         let began = Instant::now();
-        loop {
+        let outcome = loop {
             match publisher.try_send(message) {
-                Ok(()) => {
-                    self.counts.messages_published.add(1);
-                    self.is_stuck = false;
-                    return;
+                Err(SendError::Full)
+                    if !self.end.is_near() && self.room.is_waited_for(began.elapsed()) =>
+                {
+                    thread::sleep(AGAIN);
                 }
-                Err(SendError::Full) => {}
-                Err(_) => break,
+                outcome => break outcome,
             }
-            if self.is_stuck || self.end.is_near() || began.elapsed() >= PATIENCE {
-                break;
+        };
+        match outcome {
+            Ok(()) => {
+                self.counts.messages_published.add(1);
+                self.room.is_there();
             }
-            thread::sleep(AGAIN);
+            Err(error) => {
+                self.counts.untaken.add(1);
+                if !self.end.is_near() {
+                    self.tell_untaken(group, &error);
+                }
+            }
         }
-        self.counts.untaken.add(1);
-        if !self.is_stuck && !self.end.is_near() {
-            let site = &self.site;
-            let line = format!(
-                "LOST: messages of site {site} to {group}, which this cluster has not taken for {} s; the                  numbers of later ones show which",
+    }
+
+    /// Says so once, until there is room.
+    fn tell_untaken(&mut self, group: &str, error: &SendError) {
+        let site = &self.site;
+        let line = match error {
+            SendError::Full if !self.room.say() => return,
+            SendError::Full => format!(
+                "LOST: messages of site {site} to {group}, which this cluster has not taken for {} s; the \
+                 numbers of later ones show which",
                 PATIENCE.as_secs()
-            );
-            Note::warn("lost", &line).group(group).say();
-        }
-        self.is_stuck = true;
+            ),
+            _ => format!("LOST: a message of site {site} to {group}: {error}"),
+        };
+        Note::warn("lost", &line).group(group).say();
     }
 
     fn tell_missing(&self, group: &str, relayed: &Relayed<'_>, missing: RangeInclusive<u64>) {
@@ -176,6 +187,31 @@ impl Publishing {
     }
 }
 
+/// Room at this cluster's senders: waited for, and for so long only. Rule R-RELAY-30.
+#[derive(Debug, Default)]
+struct Room {
+    /// There was none for too long, and has not been since.
+    is_missing: bool,
+    is_said: bool,
+}
+
+impl Room {
+    /// Tells whether a message that has waited for so long waits on.
+    fn is_waited_for(&mut self, waited: Duration) -> bool {
+        self.is_missing |= waited >= PATIENCE;
+        !self.is_missing
+    }
+
+    fn is_there(&mut self) {
+        (self.is_missing, self.is_said) = (false, false);
+    }
+
+    /// Tells whether that is new, and takes note of it.
+    fn say(&mut self) -> bool {
+        !core::mem::replace(&mut self.is_said, true)
+    }
+}
+
 /// A publisher to a group; none if the node refuses it, which is said once.
 fn open(node: &Node, group: &str) -> Option<Publisher> {
     let opened = node.publisher(group);
@@ -184,4 +220,23 @@ fn open(node: &Node, group: &str) -> Option<Publisher> {
         Note::warn("refused", &line).group(group).say();
     }
     opened.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R-RELAY-30.
+    #[test]
+    fn room_is_waited_for_once_until_there_is_some() {
+        let mut room = Room::default();
+        assert!(room.is_waited_for(Duration::ZERO));
+        assert!(room.is_waited_for(PATIENCE / 2));
+        assert!(!room.is_waited_for(PATIENCE));
+        assert!(room.say() && !room.say());
+        // The next message does not wait again.
+        assert!(!room.is_waited_for(Duration::ZERO));
+        room.is_there();
+        assert!(room.is_waited_for(Duration::ZERO) && room.say());
+    }
 }
