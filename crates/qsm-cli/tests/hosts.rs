@@ -626,7 +626,8 @@ fn groups_of_two_sites_are_one_and_gaps_are_named() {
     far_said.wait("the other site", joined("fra"));
     at_gate.wait("the other site", joined("lon"));
 
-    let subscriber = |cluster: &Cluster| subscribed(cluster.start(&["sub", "prices/*", "--json"]));
+    let words = ["sub", "prices/eur", "prices/usd", "--json"];
+    let subscriber = |cluster: &Cluster| subscribed(cluster.start(&words));
     let (near_sub, near, _near_told) = subscriber(&fra);
     let (far_sub, printed, told) = subscriber(&lon);
     let words = [
@@ -634,7 +635,7 @@ fn groups_of_two_sites_are_one_and_gaps_are_named() {
         "prices/eur",
         "--name",
         "ticker",
-        "--wait-receivers",
+        "--wait-members",
         "2",
         "--frames",
     ];
@@ -678,14 +679,7 @@ fn groups_of_two_sites_are_one_and_gaps_are_named() {
             ]
         );
     }
-    let back = [
-        "pub",
-        "prices/usd",
-        "--name",
-        "desk",
-        "--wait-receivers",
-        "2",
-    ];
+    let back = ["pub", "prices/usd", "--name", "desk", "--wait-members", "2"];
     assert_code(&lon.run(&back, b"back\n"), 0);
     let message = next(&near, "back");
     assert_eq!(message["origin"]["site"], "lon");

@@ -129,7 +129,7 @@ pub enum RelayedOrder {
 }
 
 /// Numbers of relayed messages, by which a reader finds those that are missing or come again, also
-/// across the restart of a gateway. For readers that get messages in order, and read all of them.
+/// across the restart of a gateway (rule R-RELAY-29). For readers that get messages in order, and read all of them.
 ///
 /// 65,536 senders are remembered, each in each group; when more come, all are forgotten, and begin anew.
 ///

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread;
 
 use qsm_console::failure::Failure;
@@ -31,6 +31,26 @@ impl Feeder {
     /// Waits for room for a message, or says why there are no more; false if nobody wants any.
     pub(super) fn put(&mut self, next: Result<Vec<u8>, Failure>) -> bool {
         self.put.send(next).is_ok() && self.ring.write_all(&[0]).is_ok()
+    }
+}
+
+/// What has become of a message for an input.
+pub(super) enum Fed {
+    Taken,
+    /// There is no room for it yet.
+    Full(Vec<u8>),
+    /// Nobody wants any more.
+    Closed,
+}
+
+impl Feeder {
+    /// As [`Feeder::put`], without waiting.
+    pub(super) fn try_put(&mut self, message: Vec<u8>) -> Fed {
+        match self.put.try_send(Ok(message)) {
+            Ok(()) if self.ring.write_all(&[0]).is_ok() => Fed::Taken,
+            Err(TrySendError::Full(Ok(message))) => Fed::Full(message),
+            _ => Fed::Closed,
+        }
     }
 }
 

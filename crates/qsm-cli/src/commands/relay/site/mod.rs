@@ -33,7 +33,7 @@ use self::account::Accounts;
 use self::end::End;
 use self::inward::Inward;
 use self::names::{Remote, remote, site_name, stream_of};
-use self::outgoing::Outgoing;
+use self::outgoing::{Outgoing, Reading};
 use self::outward::Outward;
 use self::publishing::{Common, Publishing};
 use self::stats::SiteCounts;
@@ -229,7 +229,7 @@ impl Gateway {
         let mut notices = Notices::new(&node, &args.node);
         let names = Names::default();
         notices.find_names(&names)?;
-        let subscription = args.subscribe(&node)?;
+        let reading = Arc::new(Reading::new(args.subscribe(&node)?));
         let (counts, end) = (
             Arc::new(SiteCounts::default()),
             Arc::new(End::new(stop.clone())),
@@ -239,6 +239,7 @@ impl Gateway {
             &json!({ "event": "listening", "site": site, "address": listening }),
         )?;
         let common = Common {
+            reading: Arc::clone(&reading),
             counts: Arc::clone(&counts),
             end: Arc::clone(&end),
             json: args.json,
@@ -252,7 +253,7 @@ impl Gateway {
             site: site.clone(),
             node: node.clone(),
             names,
-            subscription,
+            reading,
             counts: Arc::clone(&counts),
             end: Arc::clone(&end),
         };

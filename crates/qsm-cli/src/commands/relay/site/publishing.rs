@@ -12,6 +12,7 @@ use qsm_console::log::Note;
 use qsm_console::table::printable;
 
 use super::end::End;
+use super::outgoing::Reading;
 use super::packets::{Record, Refused, Unpacker};
 use super::stats::SiteCounts;
 
@@ -19,11 +20,14 @@ use super::stats::SiteCounts;
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How soon a full sender is asked again.
 const AGAIN: Duration = Duration::from_millis(1);
+/// How soon a group that was refused is tried again.
+const REOPEN: Duration = Duration::from_secs(10);
 /// Most groups that another site publishes to.
 const GROUPS_MAX: usize = 1 << 16;
 
 /// What the parts of other sites have in common.
 pub(super) struct Common {
+    pub(super) reading: Arc<Reading>,
     pub(super) counts: Arc<SiteCounts>,
     pub(super) end: Arc<End>,
     pub(super) json: bool,
@@ -42,10 +46,10 @@ pub(super) struct Publishing {
     patterns: Vec<Pattern>,
     unpacker: Unpacker,
     numbers: RelayedNumbers,
-    /// None where there can be none.
-    publishers: HashMap<Arc<str>, Option<Publisher>>,
+    publishers: HashMap<Arc<str>, Outlet>,
     counts: Arc<SiteCounts>,
     end: Arc<End>,
+    reading: Arc<Reading>,
     room: Room,
     /// A site that was found in the place of this one, and has been told of.
     other: Option<String>,
@@ -63,6 +67,7 @@ impl Publishing {
             publishers: HashMap::new(),
             counts: Arc::clone(&common.counts),
             end: Arc::clone(&common.end),
+            reading: Arc::clone(&common.reading),
             room: Room::default(),
             other: None,
         }
@@ -109,6 +114,7 @@ impl Publishing {
             return;
         }
         let group: Arc<str> = record.group.as_str().into();
+        // Rule R-RELAY-29.
         match self.numbers.check(&group, &relayed) {
             RelayedOrder::Again => {
                 self.counts.duplicates.add(1);
@@ -125,9 +131,8 @@ impl Publishing {
     /// Waits for room, and gives up when there is none for long: then this cluster and others hold each
     /// other up. Rule R-RELAY-30.
     fn send(&mut self, group: &Arc<str>, message: &[u8]) {
-        let publisher = self.publishers.entry(Arc::clone(group));
-        let publisher = publisher.or_insert_with(|| open(&self.node, group));
-        let Some(publisher) = publisher else {
+        let outlet = self.publishers.entry(Arc::clone(group)).or_default();
+        let Some(publisher) = outlet.get(&self.node, group) else {
             self.counts.untaken.add(1);
             return;
         };
@@ -137,11 +142,13 @@ impl Publishing {
                 Err(SendError::Full)
                     if !self.end.is_near() && self.room.is_waited_for(began.elapsed()) =>
                 {
+                    self.reading.give_way();
                     thread::sleep(AGAIN);
                 }
                 outcome => break outcome,
             }
         };
+        self.reading.go_on();
         match outcome {
             Ok(()) => {
                 self.counts.messages_published.add(1);
@@ -212,14 +219,30 @@ impl Room {
     }
 }
 
-/// A publisher to a group; none if the node refuses it, which is said once.
-fn open(node: &Node, group: &str) -> Option<Publisher> {
-    let opened = node.publisher(group);
-    if let Err(error) = &opened {
-        let line = format!("messages of other sites to {group} are not published: {error}");
-        Note::warn("refused", &line).group(group).say();
+/// A publisher to a group; none while the node refuses it, or no membership service answers.
+#[derive(Default)]
+struct Outlet {
+    publisher: Option<Publisher>,
+    /// When it was refused last.
+    refused: Option<Instant>,
+}
+
+impl Outlet {
+    fn get(&mut self, node: &Node, group: &str) -> Option<&Publisher> {
+        let recent = self.refused.is_some_and(|at| at.elapsed() < REOPEN);
+        if self.publisher.is_none() && !recent {
+            match node.publisher(group) {
+                Ok(publisher) => self.publisher = Some(publisher),
+                Err(error) => {
+                    let line =
+                        format!("messages of other sites to {group} are not published: {error}");
+                    Note::warn("refused", &line).group(group).say();
+                    self.refused = Some(Instant::now());
+                }
+            }
+        }
+        self.publisher.as_ref()
     }
-    opened.ok()
 }
 
 #[cfg(test)]
