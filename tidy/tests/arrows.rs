@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 41] = [
+const ARROWS: [(&str, &[&str]); 42] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-dash", &[]),
@@ -35,6 +35,7 @@ const ARROWS: [(&str, &[&str]); 41] = [
     ("qsm-origin", &["qsm-identity", "qsm-wire"]),
     // Time and decoding errors; its packets are of its own.
     ("qsm-relay", &["qsm-wire"]),
+    ("qsm-relay-sim", &["qsm-relay", "qsm-wire"]),
     ("qsm-plan", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto", "qsm-plan"]),
     // Under the unit tests of the crates above it, and under the simulator.
@@ -118,6 +119,7 @@ const ARROWS: [(&str, &[&str]); 41] = [
             "qsm-object",
             "qsm-record",
             "qsm-relay",
+            "qsm-relay-sim",
             "qsm-replica",
             "qsm-link",
             "qsm-sim",
@@ -154,11 +156,12 @@ const ARROWS: [(&str, &[&str]); 41] = [
 const EVERYWHERE: [&str; 1] = ["qsm-metrics"];
 
 /// Crates whose behaviour is a function of their inputs: no dependency could break that.
-const PURE: [&str; 8] = [
+const PURE: [&str; 9] = [
     "qsm-metrics",
     "qsm-wire",
     "qsm-proto",
     "qsm-relay",
+    "qsm-relay-sim",
     "qsm-plan",
     "qsm-gms",
     "qsm-testnet",

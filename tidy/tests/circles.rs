@@ -13,7 +13,7 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 37] = [
+const LARGEST: [(&str, usize); 38] = [
     ("groupcast", 3),
     ("qsm", 0),
     ("qsm-admin", 0),
@@ -45,6 +45,7 @@ const LARGEST: [(&str, usize); 37] = [
     ("qsm-python", 0),
     ("qsm-record", 0),
     ("qsm-relay", 0),
+    ("qsm-relay-sim", 0),
     ("qsm-replica", 0),
     ("qsm-seal", 0),
     ("qsm-sim", 5),

@@ -7,11 +7,12 @@ const LAYOUT: [&str; 2] = ["crates/qsm-wire/", "fuzz/"];
 /// Longest Rust file, lines. Longer ones hold more than one idea.
 const LINES_MAX: usize = 800;
 /// Behaviour here is a function of configuration, seed and inputs.
-const PURE: [&str; 8] = [
+const PURE: [&str; 9] = [
     "crates/qsm-metrics/src/",
     "crates/qsm-wire/src/",
     "crates/qsm-proto/src/",
     "crates/qsm-relay/src/",
+    "crates/qsm-relay-sim/src/",
     "crates/qsm-plan/src/",
     "crates/qsm-gms/src/",
     "crates/qsm-testnet/src/",

@@ -65,6 +65,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm relay sub", &[0, 1, 2, 3, 4, 130]),
     ("qsm repair", &[0, 1, 2]),
     ("qsm sim", &[0, 1, 2, 4, 130]),
+    ("qsm sim relay", &[0, 1, 2, 130]),
     ("qsm sim replay", &[0, 1, 2]),
     ("qsm sim run", &[0, 1, 2, 130]),
     ("qsm sim seed", &[0, 1, 2, 130]),

@@ -363,9 +363,10 @@ impl Body<'_> {
 
     /// Number of the child whose report this is.
     pub(crate) fn reporter(&self) -> Option<u64> {
+        // A NACK of a parent has none.
         match self {
             Self::Ack(report) => Some(report.child),
-            Self::Nack(nack) => Some(nack.report.child),
+            Self::Nack(nack) if nack.report.child > 0 => Some(nack.report.child),
             _ => None,
         }
     }

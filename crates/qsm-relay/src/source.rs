@@ -345,6 +345,10 @@ impl Source {
             (None, Some(child)) if asks => {
                 let place = self.children.admit(child, from, now);
                 self.stats.limited += u64::from(place.is_none());
+                if place.is_some() && self.sent > 0 {
+                    // One that was away has to learn what is released, and that the stream has ended.
+                    self.expect_silence(now);
+                }
                 return place;
             }
             _ => self.stats.refused += u64::from(known.is_none()),

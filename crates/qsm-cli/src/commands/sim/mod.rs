@@ -5,6 +5,7 @@
 
 mod effort;
 mod figure;
+mod relay;
 mod replay;
 mod show;
 mod shrink;
@@ -25,6 +26,7 @@ use qsm_console::failure::Failure;
     "qsm sim run scenarios/total-loss.txt       a scenario from a file"
     "qsm sim shrink --seed 494 -o small.txt     the smallest run that fails in the same way"
     "qsm sim replay node.qsm                    a recorded node, once more"
+    "qsm sim relay --seeds 1000                 a thousand trees of relays with faults"
 ))]
 pub(crate) struct SimArgs {
     /// What to do.
@@ -45,6 +47,8 @@ enum SimCommand {
     Shrink(shrink::ShrinkArgs),
     /// Give a node's recording to a fresh state machine, and compare what comes out
     Replay(replay::ReplayArgs),
+    /// Draw trees of relays at random and stop at the first that breaks a promise
+    Relay(relay::RelayArgs),
     /// Run experiments of the papers, with plots
     Figure(figure::FigureArgs),
 }
@@ -61,6 +65,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
         SimCommand::Seed(args) => single::seed(args),
         SimCommand::Shrink(args) => shrink::run(args),
         SimCommand::Replay(args) => replay::run(args),
+        SimCommand::Relay(args) => relay::run(args),
         SimCommand::Figure(args) => figure::run(args),
     }
 }

@@ -2,7 +2,8 @@
 
 mod support;
 
-use qsm_relay::{Kind, SendError};
+use qsm_relay::{Body, Kind, Missing, Nack, Packet, Relay, Report, SendError, Timing};
+use qsm_wire::Instant;
 use support::{Link, Net, SESSION, SOURCE, ms};
 
 /// A relay with two receivers, after ten packets; the second one is cut off.
@@ -290,7 +291,7 @@ fn a_source_that_is_started_again_numbers_on_and_is_heard_by_the_same_receivers(
     net.settle(3);
     net.stream(20, ms(1));
     net.run(ms(100));
-    net.restart_source(1000);
+    net.restart_source(1000, 1024);
     net.run(ms(2000));
     assert_eq!(
         net.source().receivers(),
@@ -306,4 +307,19 @@ fn a_source_that_is_started_again_numbers_on_and_is_heard_by_the_same_receivers(
         assert_eq!(heard.lost, (21..=1000).collect::<Vec<_>>());
     }
     assert_eq!(net.source().released(), 1020);
+}
+
+/// R-RELAY-3: who has another parent now is still known to the former one, which may elect it.
+#[test]
+fn a_former_parent_that_asks_for_a_repair_is_no_child() {
+    let (parent, former) = ("10.0.0.1:4500", "10.0.0.2:4500");
+    let timing = Timing::new(ms(10), ms(10));
+    let mut relay = Relay::new(parent.parse().unwrap(), 7, timing);
+    let (report, missing) = (Report::NONE, Missing::one(5));
+    let body = Body::Nack(Nack { report, missing });
+    let (session, mut bytes) = (SESSION, Vec::new());
+    Packet { session, body }.encode(&mut bytes);
+    let onward = relay.handle_datagram(Instant(1), former.parse().unwrap(), &bytes);
+    assert!(onward.is_empty());
+    assert_eq!((relay.sessions(), relay.stats().refused), (0, 1));
 }

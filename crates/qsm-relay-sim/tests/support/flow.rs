@@ -1,43 +1,13 @@
-//! A link of limited rate with a queue that drops what does not fit, and a TCP-like flow through it.
+//! A TCP-like flow through a bottleneck.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use qsm_relay_sim::Bottleneck;
 use qsm_wire::Instant;
 
 /// Bytes of a packet of the flow, headers included.
 pub(crate) const PACKET_BYTES: u64 = 1000;
-
-/// One direction of a link, shared by all that go through it.
-#[derive(Debug, Clone)]
-pub(crate) struct Bottleneck {
-    /// Bytes a second.
-    pub(crate) rate: u64,
-    /// Bytes that wait at most.
-    pub(crate) queue: u64,
-    free: Instant,
-}
-
-impl Bottleneck {
-    pub(crate) fn new(rate: u64, queue: u64) -> Self {
-        Self {
-            rate,
-            queue,
-            free: Instant(0),
-        }
-    }
-
-    /// When a packet has passed; `None` if it is dropped.
-    pub(crate) fn pass(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
-        let waits = self.free.since(now).as_nanos() * u128::from(self.rate) / 1_000_000_000;
-        if waits + u128::from(bytes) > u128::from(self.queue) {
-            return None;
-        }
-        let takes = Duration::from_nanos(bytes * 1_000_000_000 / self.rate);
-        self.free = self.free.max(now).after(takes);
-        Some(self.free)
-    }
-}
 
 /// What happens next to the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

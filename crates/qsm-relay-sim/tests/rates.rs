@@ -64,14 +64,14 @@ fn a_bottleneck_that_halves_is_followed_within_eight_round_trips() {
         let (mut net, _, receivers) = narrow(delay_ms, 3, Bottleneck::new(500_000, 30_000));
         while rate(&net) < 400_000 {
             net.flood(ms(10));
-            assert!(net.now.since(qsm_wire::Instant(0)) < SECOND * 60);
+            assert!(net.now().since(qsm_wire::Instant(0)) < SECOND * 60);
         }
         net.narrow(SOURCE, 1, Bottleneck::new(250_000, 30_000));
-        let began = net.now;
+        let began = net.now();
         let trip = ms(2 * (delay_ms + 2) + 120);
         while rate(&net) > 250_000 {
             net.flood(ms(1));
-            let after = net.now.since(began);
+            let after = net.now().since(began);
             assert!(after <= trip * 8, "{} after {after:?}", rate(&net));
         }
         // And the smaller one is used.

@@ -1,0 +1,97 @@
+//! Checkers, one for each promise.
+
+mod asked;
+mod copies;
+mod order;
+mod scope;
+mod spacing;
+
+use core::fmt;
+
+use crate::network::Network;
+use crate::plan::{Kind, Plan};
+use crate::step::{News, Step};
+
+/// A broken promise, as a checker states it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Name of the checker.
+    pub checker: &'static str,
+    /// What it saw.
+    pub message: String,
+}
+
+impl Violation {
+    pub(crate) fn new(checker: &'static str, message: String) -> Self {
+        Self { checker, message }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.checker, self.message)
+    }
+}
+
+/// All checkers of a run.
+#[derive(Debug)]
+pub(crate) struct Checkers {
+    order: order::Order,
+    asked: asked::Asked,
+    spacing: spacing::Spacing,
+    /// Not where relays forget sessions in mid-stream.
+    copies: Option<copies::Copies>,
+    scope: Option<scope::Scope>,
+}
+
+impl Checkers {
+    pub(crate) fn new(plan: &Plan, network: &Network) -> Self {
+        let timing = network.timing();
+        Self {
+            order: order::Order::new(plan.kind != Kind::Long),
+            asked: asked::Asked::default(),
+            spacing: spacing::Spacing::new(plan, timing.upstream_retry),
+            copies: (plan.kind != Kind::Long).then(copies::Copies::default),
+            scope: (plan.kind == Kind::Scope).then(scope::Scope::default),
+        }
+    }
+
+    /// A node has begun anew.
+    pub(crate) fn began(&mut self, node: usize) {
+        self.asked.began(node);
+        self.spacing.began(node);
+        if let Some(copies) = &mut self.copies {
+            copies.began(node);
+        }
+    }
+
+    pub(crate) fn step(&mut self, step: &Step, network: &Network) -> Result<(), Violation> {
+        self.asked.step(step, network)?;
+        self.spacing.step(step, network)?;
+        if let Some(copies) = &mut self.copies {
+            copies.step(step, network)?;
+        }
+        if let Some(scope) = &mut self.scope {
+            scope.step(step);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn told(&mut self, news: &News) -> Result<(), Violation> {
+        self.order.told(news)
+    }
+
+    /// Everybody has everything.
+    pub(crate) fn end(&self, plan: &Plan, network: &Network) -> Result<(), Violation> {
+        self.order.end(plan)?;
+        match &self.scope {
+            Some(scope) => scope.end(plan, network),
+            None => Ok(()),
+        }
+    }
+
+    /// Packets that receivers were told are lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.order.lost()
+    }
+}

@@ -1,0 +1,93 @@
+//! Links: what becomes of a datagram on its way.
+
+use core::time::Duration;
+
+use qsm_relay::Kind;
+use qsm_wire::Instant;
+
+/// Treatment of what passes a link, in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// Time that each datagram takes.
+    pub delay: Duration,
+    /// Time that it may take besides; more than the time between two reorders them.
+    pub jitter: Duration,
+    /// Datagrams of a million that are lost.
+    pub loss_ppm: u32,
+    /// Datagrams of a million that come twice.
+    pub double_ppm: u32,
+}
+
+impl Link {
+    /// A link without flaw.
+    #[must_use]
+    pub const fn clean(delay_ms: u64) -> Self {
+        Self {
+            delay: Duration::from_millis(delay_ms),
+            jitter: Duration::ZERO,
+            loss_ppm: 0,
+            double_ppm: 0,
+        }
+    }
+
+    /// A link that nothing passes.
+    #[must_use]
+    pub const fn cut(self) -> Self {
+        Self {
+            loss_ppm: 1_000_000,
+            ..self
+        }
+    }
+
+    /// Longest round trip.
+    #[must_use]
+    pub fn round_trip(&self) -> Duration {
+        (self.delay + self.jitter) * 2
+    }
+}
+
+/// A datagram that is not to arrive: the next one that fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Loss {
+    /// Node that sends it.
+    pub from: usize,
+    /// Node that it is for.
+    pub to: usize,
+    /// Its kind.
+    pub kind: Kind,
+    /// First number in it; 0 if there is none.
+    pub sequence: u64,
+}
+
+/// One direction of a link of limited rate, with a queue that drops what does not fit.
+#[derive(Debug, Clone)]
+pub struct Bottleneck {
+    /// Bytes a second.
+    pub rate: u64,
+    /// Bytes that wait at most.
+    pub queue: u64,
+    free: Instant,
+}
+
+impl Bottleneck {
+    /// A bottleneck in which nothing waits.
+    #[must_use]
+    pub fn new(rate: u64, queue: u64) -> Self {
+        Self {
+            rate,
+            queue,
+            free: Instant(0),
+        }
+    }
+
+    /// When a packet has passed; `None` if it is dropped.
+    pub fn pass(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
+        let waits = self.free.since(now).as_nanos() * u128::from(self.rate) / 1_000_000_000;
+        if waits + u128::from(bytes) > u128::from(self.queue) {
+            return None;
+        }
+        let takes = Duration::from_nanos(bytes * 1_000_000_000 / self.rate);
+        self.free = self.free.max(now).after(takes);
+        Some(self.free)
+    }
+}

@@ -1,0 +1,248 @@
+//! Everything about a run, drawn from its seed.
+
+use core::fmt;
+use core::time::Duration;
+
+use qsm_wire::{Random, Seed};
+
+use crate::link::Link;
+use crate::network::SOURCE;
+
+/// The version of the draw: the same seed gives another run under another version.
+pub const DRAW: u32 = 1;
+
+/// Kind of a run: what may happen in it decides what its checkers demand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only Data is lost, each copy at most once, and nothing else happens: repairs and NACKs are counted.
+    Scope,
+    /// Losses, doubles, disorder; nodes are away for less than R-RELAY-3 allows, and nothing may be lost.
+    Short,
+    /// Nodes are away for longer: what is lost must be named.
+    Long,
+}
+
+/// Fault of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// A relay forgets everything, and is away for so long.
+    Crash(Duration),
+    /// A relay or receiver stands still for so long.
+    Freeze(Duration),
+    /// A relay ends, and begins anew below another parent.
+    Move {
+        /// The new parent.
+        parent: usize,
+        /// It is away for so long.
+        away: Duration,
+    },
+    /// A translator of addresses gives the node another port.
+    Port,
+    /// Nothing passes between the node and its parent for so long.
+    Cut(Duration),
+}
+
+/// A fault with its time and node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    /// Time since the stream began.
+    pub at: Duration,
+    /// Node that it happens to.
+    pub node: usize,
+    /// The fault.
+    pub fault: Fault,
+}
+
+/// A run: its tree, its links, its stream and its faults. Node 0 is the source, relays follow, then
+/// receivers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Seed of the network's random choices.
+    pub seed: u64,
+    /// Kind of the run.
+    pub kind: Kind,
+    /// Parents of the relays, nodes 1 and up.
+    pub relays: Vec<usize>,
+    /// Parents of the receivers, the nodes behind the relays.
+    pub receivers: Vec<usize>,
+    /// All links that have none of their own.
+    pub link: Link,
+    /// Links between a node and its parent.
+    pub links: Vec<(usize, Link)>,
+    /// Packets of the stream.
+    pub packets: u64,
+    /// Longest time between two packets, milliseconds.
+    pub interval_ms: u64,
+    /// Packets that the source keeps.
+    pub window: u64,
+    /// The source adapts its rate.
+    pub rated: bool,
+    /// Packets of a million that are lost on each link, in a run of [`Kind::Scope`].
+    pub data_loss_ppm: u32,
+    /// Faults, in the order of their times.
+    pub faults: Vec<Planned>,
+}
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+fn size(random: &mut Random, bound: usize) -> usize {
+    usize::try_from(random.below(bound as u64)).unwrap_or(0)
+}
+
+impl Plan {
+    /// Draws a run.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let mut random = Random::new(Seed(seed), "plan");
+        let kind = match random.below(8) {
+            0 | 1 => Kind::Scope,
+            2 => Kind::Long,
+            _ => Kind::Short,
+        };
+        let mut plan = Self {
+            seed,
+            kind,
+            relays: Vec::new(),
+            receivers: Vec::new(),
+            link: Link::clean(1 + random.below(20)),
+            links: Vec::new(),
+            packets: 100 + random.below(300),
+            interval_ms: 1 + random.below(6),
+            window: 1 << (6 + random.below(5)),
+            rated: false,
+            data_loss_ppm: 0,
+            faults: Vec::new(),
+        };
+        if kind == Kind::Scope {
+            plan.draw_scope(&mut random);
+            return plan;
+        }
+        plan.rated = random.below(4) == 0;
+        plan.draw_tree(&mut random);
+        plan.draw_links(&mut random);
+        plan.draw_faults(&mut random);
+        plan
+    }
+
+    /// A relay with receivers, and below it relays with receivers of their own, so that an election is
+    /// over before its relay would choose another replier.
+    fn draw_scope(&mut self, random: &mut Random) {
+        self.relays.push(SOURCE);
+        self.receivers = vec![1; 3];
+        for relay in 2..2 + size(random, 4) {
+            self.relays.push(1);
+            self.receivers.extend([relay; 6]);
+        }
+        let relays = self.relays.len();
+        debug_assert!(self.receivers.iter().all(|parent| *parent <= relays));
+        self.data_loss_ppm = 1000 + u32::try_from(random.below(60_000)).unwrap_or(0);
+        self.packets = 200;
+        (self.interval_ms, self.window) = (3, 512);
+    }
+
+    /// A tree of up to six relays, at any level.
+    fn draw_tree(&mut self, random: &mut Random) {
+        for _ in 0..=random.below(6) {
+            let parent = size(random, self.relays.len() + 1);
+            self.relays.push(parent);
+        }
+        for relay in 1..=self.relays.len() {
+            let count = 1 + size(random, 8);
+            self.receivers.extend((0..count).map(|_| relay));
+        }
+        if random.below(3) == 0 {
+            self.receivers.push(SOURCE);
+        }
+    }
+
+    fn draw_links(&mut self, random: &mut Random) {
+        self.link.jitter = ms(random.below(8));
+        self.link.loss_ppm = u32::try_from(random.below(80_000)).unwrap_or(0);
+        self.link.double_ppm = u32::try_from(random.below(30_000)).unwrap_or(0);
+        for node in 1..=self.relays.len() + self.receivers.len() {
+            if random.below(4) == 0 {
+                let link = Link {
+                    delay: self.link.delay.min(ms(1 + random.below(20))),
+                    loss_ppm: u32::try_from(random.below(150_000)).unwrap_or(0),
+                    ..self.link
+                };
+                self.links.push((node, link));
+            }
+        }
+    }
+
+    fn draw_faults(&mut self, random: &mut Random) {
+        let length = self.packets * self.interval_ms;
+        let mut times: Vec<u64> = (0..random.below(6)).map(|_| random.below(length)).collect();
+        times.sort_unstable();
+        let mut parents = self.relays.clone();
+        for at in times {
+            let away = match self.kind {
+                Kind::Long if random.below(2) == 0 => ms(6000 + random.below(9000)),
+                _ if random.below(4) == 0 => ms(random.below(2000)),
+                _ => ms(random.below(60)),
+            };
+            let relay = 1 + size(random, self.relays.len());
+            let any = 1 + size(random, self.relays.len() + self.receivers.len());
+            let (node, fault) = match random.below(6) {
+                0 => (relay, Fault::Crash(away)),
+                1 => (any, Fault::Freeze(away)),
+                2 => {
+                    let parent = size(random, self.relays.len() + 1);
+                    if parent == relay || is_below(&parents, parent, relay) {
+                        continue;
+                    }
+                    parents[relay - 1] = parent;
+                    (relay, Fault::Move { parent, away })
+                }
+                3 => (any, Fault::Cut(away)),
+                _ => (any, Fault::Port),
+            };
+            let at = ms(at);
+            self.faults.push(Planned { at, node, fault });
+        }
+    }
+}
+
+/// Tells whether a node is below a relay, by the parents of relays.
+fn is_below(parents: &[usize], mut node: usize, relay: usize) -> bool {
+    while node != SOURCE {
+        if node == relay {
+            return true;
+        }
+        node = parents.get(node - 1).copied().unwrap_or(SOURCE);
+    }
+    false
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}, {:?}, draw {DRAW}", self.seed, self.kind)?;
+        writeln!(
+            f,
+            "{} packets, 0 to {} ms apart, window {}{}",
+            self.packets,
+            self.interval_ms - 1,
+            self.window,
+            if self.rated { ", rate adapted" } else { "" }
+        )?;
+        writeln!(f, "parents of relays 1 on: {:?}", self.relays)?;
+        writeln!(f, "parents of the receivers behind: {:?}", self.receivers)?;
+        writeln!(f, "links: {:?}", self.link)?;
+        for (node, link) in &self.links {
+            writeln!(f, "link of {node}: {link:?}")?;
+        }
+        for planned in &self.faults {
+            writeln!(
+                f,
+                "{:.3} s: node {}: {:?}",
+                planned.at.as_secs_f64(),
+                planned.node,
+                planned.fault
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! Networks as tests need them: with a TCP-like flow beside, and what is asserted of them.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    clippy::allow_attributes,
+    reason = "each test program uses a part of it"
+)]
+
+mod flow;
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+pub(crate) use flow::{PACKET_BYTES, Tcp};
+use qsm_relay::{DATA_HEADER_BYTES, Kind, RateBounds, Receiver, Relay, SendError};
+pub(crate) use qsm_relay_sim::{Bottleneck, Link, SESSION, SOURCE};
+use qsm_relay_sim::{Loss, Network, OVERHEAD_BYTES, Step};
+
+pub(crate) fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// A network, and flows that go through its bottleneck.
+pub(crate) struct Net {
+    network: Network,
+    flows: Vec<Tcp>,
+}
+
+impl Deref for Net {
+    type Target = Network;
+
+    fn deref(&self) -> &Network {
+        &self.network
+    }
+}
+
+impl DerefMut for Net {
+    fn deref_mut(&mut self) -> &mut Network {
+        &mut self.network
+    }
+}
+
+impl Net {
+    /// A network with a source and links of this kind.
+    pub(crate) fn new(seed: u64, link: Link, window: u64) -> Self {
+        Self {
+            network: Network::new(seed, link, window),
+            flows: Vec::new(),
+        }
+    }
+
+    /// A network whose source adapts its rate, with packets of the size of a flow's.
+    pub(crate) fn rated(seed: u64, link: Link) -> Self {
+        let mut net = Self::new(seed, link, 4096);
+        net.source_mut().adapt_rate(RateBounds::default());
+        let headers = OVERHEAD_BYTES + DATA_HEADER_BYTES;
+        net.set_payload_bytes(usize::try_from(PACKET_BYTES).unwrap() - headers);
+        net
+    }
+
+    pub(crate) fn relay(&mut self, parent: usize) -> usize {
+        self.network.add_relay(parent)
+    }
+
+    pub(crate) fn receiver(&mut self, parent: usize) -> usize {
+        self.network.add_receiver(parent)
+    }
+
+    pub(crate) fn relay_at(&self, node: usize) -> &Relay {
+        self.network.relay(node).expect("a relay")
+    }
+
+    pub(crate) fn receiver_at(&self, node: usize) -> &Receiver {
+        self.network.receiver(node).expect("a receiver")
+    }
+
+    pub(crate) fn lose(&mut self, from: usize, to: usize, kind: Kind, sequence: u64) {
+        self.network.lose(Loss {
+            from,
+            to,
+            kind,
+            sequence,
+        });
+    }
+
+    /// What has been sent, whatever became of it.
+    pub(crate) fn sent(&self) -> impl Iterator<Item = &Step> {
+        self.steps().iter().filter(|step| step.is_sent())
+    }
+
+    /// A flow through the bottleneck, with this time each way behind it.
+    pub(crate) fn flow(&mut self, delay: Duration) {
+        let (mut flow, now) = (Tcp::new(delay), self.now());
+        flow.run(now, self.network.bottleneck_mut());
+        self.flows.push(flow);
+    }
+
+    pub(crate) fn flow_at(&self, number: usize) -> &Tcp {
+        &self.flows[number]
+    }
+
+    /// Sends as fast as the source lets it, for so long.
+    pub(crate) fn flood(&mut self, duration: Duration) {
+        let end = self.now().after(duration);
+        while self.now() < end {
+            // Until the window is full.
+            while self.source().waiting() < 32 && self.send().is_ok() {}
+            self.run(ms(1));
+        }
+    }
+
+    pub(crate) fn receivers_below(&mut self, parent: usize, count: usize) -> Vec<usize> {
+        (0..count).map(|_| self.receiver(parent)).collect()
+    }
+
+    pub(crate) fn run(&mut self, duration: Duration) {
+        let end = self.now().after(duration);
+        loop {
+            let flow = self.flows.iter().filter_map(Tcp::next_step).min();
+            let flow = flow.filter(|at| *at <= end);
+            if let Some(at) = flow
+                && self.network.next().is_none_or(|next| at <= next)
+            {
+                self.network.step(at);
+                let now = self.now();
+                for flow in &mut self.flows {
+                    flow.run(now, self.network.bottleneck_mut());
+                }
+            } else if !self.network.step(end) {
+                break;
+            }
+        }
+    }
+
+    /// Runs until something holds, at most for so long; whether it held.
+    pub(crate) fn run_until(&mut self, most: Duration, holds: impl Fn(&Self) -> bool) -> bool {
+        let end = self.now().after(most);
+        while !holds(self) {
+            if self.now() >= end {
+                return false;
+            }
+            self.run(ms(1));
+        }
+        true
+    }
+
+    /// Runs until the source knows of so many receivers.
+    #[track_caller]
+    pub(crate) fn settle(&mut self, receivers: u32) {
+        let settled = self.run_until(ms(5000), |net| net.source().receivers() == receivers);
+        assert!(settled, "{} receivers", self.source().receivers());
+    }
+
+    /// Sends so many packets, one each interval.
+    pub(crate) fn stream(&mut self, packets: u64, interval: Duration) {
+        let mut left = packets;
+        while left > 0 {
+            match self.send() {
+                Ok(_) => left -= 1,
+                Err(SendError::WindowFull { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            self.run(interval);
+        }
+    }
+
+    /// Datagrams with this packet sent by a link.
+    pub(crate) fn count(&self, from: usize, to: usize, kind: Kind, sequence: u64) -> usize {
+        let fits = |sent: &&Step| (sent.from, sent.to, sent.kind) == (from, to, kind);
+        let sent = self.sent().filter(fits);
+        sent.filter(|sent| sent.numbers.contains(&sequence)).count()
+    }
+
+    /// Datagrams of this kind that have been sent to a node.
+    pub(crate) fn count_to(&self, to: usize, kind: Kind) -> usize {
+        let fits = |sent: &&Step| sent.to == to && sent.kind == kind;
+        self.sent().filter(fits).count()
+    }
+
+    /// Everybody got everything from 1 on, once, in order.
+    #[track_caller]
+    pub(crate) fn assert_complete(&self, receivers: &[usize], packets: u64) {
+        for receiver in receivers {
+            let heard = self.heard(*receiver);
+            assert_eq!(heard.first, 1, "receiver {receiver}");
+            let all: Vec<u64> = (1..=packets).collect();
+            assert_eq!(heard.delivered, all, "receiver {receiver}");
+            assert_eq!(heard.lost, [0; 0], "receiver {receiver}");
+            assert_eq!(heard.damaged, [0; 0], "receiver {receiver}");
+        }
+    }
+}
