@@ -1,37 +1,16 @@
 //! Checkers, one for each promise.
 
 mod asked;
+mod cache;
 mod copies;
 mod order;
 mod scope;
 mod spacing;
 
-use core::fmt;
-
 use crate::network::Network;
 use crate::plan::{Kind, Plan};
 use crate::step::{News, Step};
-
-/// A broken promise, as a checker states it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// Name of the checker.
-    pub checker: &'static str,
-    /// What it saw.
-    pub message: String,
-}
-
-impl Violation {
-    pub(crate) fn new(checker: &'static str, message: String) -> Self {
-        Self { checker, message }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.checker, self.message)
-    }
-}
+use crate::violation::Violation;
 
 /// All checkers of a run.
 #[derive(Debug)]
@@ -39,6 +18,7 @@ pub(crate) struct Checkers {
     order: order::Order,
     asked: asked::Asked,
     spacing: spacing::Spacing,
+    cache: cache::Cache,
     /// Not where relays forget sessions in mid-stream.
     copies: Option<copies::Copies>,
     scope: Option<scope::Scope>,
@@ -51,6 +31,7 @@ impl Checkers {
             order: order::Order::new(plan.kind != Kind::Long),
             asked: asked::Asked::default(),
             spacing: spacing::Spacing::new(plan, timing.upstream_retry),
+            cache: cache::Cache::new(plan),
             copies: (plan.kind != Kind::Long).then(copies::Copies::default),
             scope: (plan.kind == Kind::Scope).then(scope::Scope::default),
         }
@@ -68,6 +49,7 @@ impl Checkers {
     pub(crate) fn step(&mut self, step: &Step, network: &Network) -> Result<(), Violation> {
         self.asked.step(step, network)?;
         self.spacing.step(step, network)?;
+        self.cache.step(step, network)?;
         if let Some(copies) = &mut self.copies {
             copies.step(step, network)?;
         }

@@ -30,11 +30,12 @@ mod network;
 mod plan;
 mod run;
 mod step;
+mod violation;
 
-pub use checkers::Violation;
 pub use link::{Bottleneck, Link, Loss};
 pub use mischief::Mischief;
 pub use network::{Network, OVERHEAD_BYTES, SESSION, SOURCE, payload};
 pub use plan::{DRAW, Fault, Kind, Plan, Planned};
 pub use run::{Failure, Report, run};
 pub use step::{Heard, NOBODY, News, Step, Told, What};
+pub use violation::Violation;

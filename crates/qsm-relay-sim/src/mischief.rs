@@ -32,13 +32,15 @@ pub enum Mischief {
     DuplicatesPassed,
     /// Relays report more than their children have.
     ReportsRaised,
+    /// Relays with a cache ask their parents for what children ask for.
+    CachePassed,
     /// Receivers that have ended go on reporting.
     GoneReported,
 }
 
 impl Mischief {
     /// All known bugs, with their names.
-    pub const ALL: [(Self, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str); 10] = [
         (Self::DeliveredTwice, "delivered-twice"),
         (Self::Withheld, "withheld"),
         (Self::Corrupted, "corrupted"),
@@ -47,6 +49,7 @@ impl Mischief {
         (Self::NacksRepeated, "nacks-repeated"),
         (Self::DuplicatesPassed, "duplicates-passed"),
         (Self::ReportsRaised, "reports-raised"),
+        (Self::CachePassed, "cache-passed"),
         (Self::GoneReported, "gone-reported"),
     ];
 

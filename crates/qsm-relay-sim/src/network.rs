@@ -42,6 +42,8 @@ struct Node {
     frozen: Instant,
     /// Port that a translator of addresses gives it.
     port: u16,
+    /// Bytes of the cache, of a relay.
+    cache: usize,
     heard: Heard,
 }
 
@@ -146,6 +148,14 @@ impl Network {
         node
     }
 
+    /// Gives a relay that has just been added memory for packets.
+    pub fn set_cache(&mut self, node: usize, bytes: usize) {
+        self.nodes[node].cache = bytes;
+        if let Role::Relay(Some(relay)) = &mut self.nodes[node].role {
+            relay.keep(bytes);
+        }
+    }
+
     /// Adds a receiver below this node, and returns its number.
     pub fn add_receiver(&mut self, parent: usize) -> usize {
         let node = self.add(Role::Receiver(None), Some(parent));
@@ -159,6 +169,7 @@ impl Network {
             parent,
             frozen: Instant(0),
             port: PORT,
+            cache: 0,
             heard: Heard::default(),
         });
         self.nodes.len() - 1
@@ -353,7 +364,11 @@ impl Network {
         };
         match &mut place.role {
             Role::Source(_) => {}
-            Role::Relay(relay) => *relay = Some(Box::new(Relay::new(parent, number, timing))),
+            Role::Relay(relay) => {
+                let mut made = Relay::new(parent, number, timing);
+                made.keep(place.cache);
+                *relay = Some(Box::new(made));
+            }
             Role::Receiver(receiver) => {
                 let made = Receiver::new(SESSION, number, timing, parent, now);
                 *receiver = Some(Box::new(made));
@@ -626,6 +641,9 @@ impl Network {
             (Mischief::RepairsDropped, Kind::Repair) => onward.clear(),
             (Mischief::RepairsToAll, Kind::Repair) if !onward.is_empty() => *onward = all,
             (Mischief::DuplicatesPassed, Kind::Data) => *onward = all,
+            (Mischief::CachePassed, Kind::Nack) if self.nodes[way.to].cache > 0 => {
+                onward.extend(self.parent_of(way.to));
+            }
             _ => {}
         }
     }

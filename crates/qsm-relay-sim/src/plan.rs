@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::network::SOURCE;
 
 /// The version of the draw: the same seed gives another run under another version.
-pub const DRAW: u32 = 1;
+pub const DRAW: u32 = 2;
 
 /// Kind of a run: what may happen in it decides what its checkers demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +69,8 @@ pub struct Plan {
     pub link: Link,
     /// Links between a node and its parent.
     pub links: Vec<(usize, Link)>,
+    /// Bytes of the caches of relays; 0: none.
+    pub caches: Vec<usize>,
     /// Packets of the stream.
     pub packets: u64,
     /// Longest time between two packets, milliseconds.
@@ -108,6 +110,7 @@ impl Plan {
             receivers: Vec::new(),
             link: Link::clean(1 + random.below(20)),
             links: Vec::new(),
+            caches: Vec::new(),
             packets: 100 + random.below(300),
             interval_ms: 1 + random.below(6),
             window: 1 << (6 + random.below(5)),
@@ -123,6 +126,7 @@ impl Plan {
         plan.draw_tree(&mut random);
         plan.draw_links(&mut random);
         plan.draw_faults(&mut random);
+        plan.draw_caches(&mut random);
         plan
     }
 
@@ -170,6 +174,19 @@ impl Plan {
                 };
                 self.links.push((node, link));
             }
+        }
+    }
+
+    /// In a half of the runs two of three relays keep packets, few or all.
+    fn draw_caches(&mut self, random: &mut Random) {
+        let some = random.below(2) == 0;
+        for _ in &self.relays {
+            let bytes = match random.below(3) {
+                0 => 0,
+                1 => 500 + size(random, 8000),
+                _ => 1 << 20,
+            };
+            self.caches.push(if some { bytes } else { 0 });
         }
     }
 
@@ -230,6 +247,7 @@ impl fmt::Display for Plan {
         )?;
         writeln!(f, "parents of relays 1 on: {:?}", self.relays)?;
         writeln!(f, "parents of the receivers behind: {:?}", self.receivers)?;
+        writeln!(f, "caches of relays: {:?}", self.caches)?;
         writeln!(f, "links: {:?}", self.link)?;
         for (node, link) in &self.links {
             writeln!(f, "link of {node}: {link:?}")?;

@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, VecDeque};
 use qsm_relay::{RateBounds, SendError};
 use qsm_wire::{Instant, Random, Seed, mix};
 
-use crate::checkers::{Checkers, Violation};
+use crate::checkers::Checkers;
 use crate::link::{Link, Loss};
 use crate::mischief::Mischief;
 use crate::network::{Network, SESSION, SOURCE};
 use crate::plan::{Fault, Kind, Plan};
 use crate::step::{Step, Told};
+use crate::violation::Violation;
 
 /// Time that all may take to join.
 const JOIN_MAX: Duration = Duration::from_secs(60);
@@ -111,6 +112,9 @@ impl<'a> Simulation<'a> {
         }
         for parent in &plan.relays {
             network.add_relay(*parent);
+        }
+        for (at, bytes) in plan.caches.iter().enumerate() {
+            network.set_cache(at + 1, *bytes);
         }
         for parent in &plan.receivers {
             network.add_receiver(*parent);
@@ -268,7 +272,9 @@ impl<'a> Simulation<'a> {
         self.go(timing.child_lifetime * levels + timing.session_lifetime + timing.ack_max * 10)?;
         for relay in 1..=self.plan.relays.len() {
             let it = self.network.relay(relay);
-            if it.is_some_and(|it| it.sessions() > 0 || it.next_timeout().is_some()) {
+            if it.is_some_and(|it| {
+                it.sessions() > 0 || it.kept_bytes() > 0 || it.next_timeout().is_some()
+            }) {
                 return broken(
                     "rest",
                     format!("relay {relay} has not forgotten the session"),

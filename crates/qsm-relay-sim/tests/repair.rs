@@ -296,3 +296,39 @@ fn three_levels_of_relays_repair_losses_of_all_of_their_links() {
     let asked = net.count_to(SOURCE, Kind::Nack);
     assert!(asked < 20, "the source was asked {asked} times");
 }
+
+/// R-RELAY-40, R-RELAY-41: a cache answers at once, whom it serves alone, and releases nothing.
+#[test]
+fn a_relay_with_a_cache_repairs_by_itself() {
+    let mut net = Net::new(1, Link::clean(2), 1024);
+    let relay = net.relay(SOURCE);
+    net.set_cache(relay, 1 << 16);
+    let receivers = net.receivers_below(relay, 3);
+    net.settle(3);
+    for receiver in &receivers {
+        net.lose(relay, *receiver, Kind::Data, 5);
+    }
+    net.lose(relay, receivers[0], Kind::Data, 9);
+    net.stream(20, ms(1));
+    assert!(net.relay_at(relay).kept_bytes() > 0);
+    net.run(ms(100));
+    net.assert_complete(&receivers, 20);
+    assert_eq!(net.count_to(SOURCE, Kind::Nack), 0);
+    for receiver in &receivers {
+        assert_eq!(
+            net.count(relay, *receiver, Kind::Nack, 5),
+            0,
+            "nobody is elected"
+        );
+        assert_eq!(net.count(relay, *receiver, Kind::Repair, 5), 1);
+    }
+    assert_eq!(net.count(relay, receivers[1], Kind::Repair, 9), 0);
+    let stats = net.relay_at(relay).stats();
+    assert_eq!((stats.cache_repairs, stats.repliers_elected), (4, 0));
+    // The source says what is released when it says something next.
+    net.stream(1, ms(50));
+    net.finish();
+    net.run(ms(3000));
+    assert_eq!(net.relay_at(relay).kept_bytes(), 0);
+    assert_eq!(net.source().released(), 21);
+}

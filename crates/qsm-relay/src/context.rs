@@ -1,7 +1,9 @@
 use core::net::SocketAddr;
+use std::collections::VecDeque;
 
 use qsm_wire::Instant;
 
+use crate::cache::Cache;
 use crate::outbox::Outbox;
 use crate::packet::SessionId;
 use crate::stats::RelayStats;
@@ -19,6 +21,17 @@ pub(crate) enum Due {
     Rate,
 }
 
+/// Most answers that wait to be sent.
+const ANSWERS_MAX: usize = 4096;
+
+/// A repair out of the cache that waits to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer {
+    pub(crate) to: SocketAddr,
+    pub(crate) session: SessionId,
+    pub(crate) sequence: u64,
+}
+
 /// The surroundings of one session during one call of its relay.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
@@ -30,10 +43,27 @@ pub(crate) struct Context<'a> {
     pub(crate) timing: &'a Timing,
     pub(crate) timers: &'a mut Timers<(SessionId, Due)>,
     pub(crate) outbox: &'a mut Outbox,
+    pub(crate) cache: &'a mut Cache,
+    /// Packets of the cache that are to be sent.
+    pub(crate) answers: &'a mut VecDeque<Answer>,
     pub(crate) stats: &'a mut RelayStats,
 }
 
 impl Context<'_> {
+    /// Sends a packet of the cache. What does not fit is asked for again.
+    pub(crate) fn answer(&mut self, to: SocketAddr, sequence: u64) {
+        if self.answers.len() >= ANSWERS_MAX {
+            self.stats.limited += 1;
+            return;
+        }
+        let session = self.id;
+        self.answers.push_back(Answer {
+            to,
+            session,
+            sequence,
+        });
+    }
+
     pub(crate) fn set_timer(&mut self, at: Instant, due: Due) {
         self.timers.set(at, (self.id, due));
     }

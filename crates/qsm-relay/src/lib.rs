@@ -2,7 +2,7 @@
 //!
 //! A source multicasts numbered packets to its *children*, receivers and relays; a relay passes them
 //! on to children of its own, and so on. Whoever misses a packet tells its parent by a NACK. A relay
-//! keeps no packets. It has four services:
+//! keeps no packets, unless it is given memory for them. It has four services:
 //!
 //! | service | module |
 //! |---|---|
@@ -55,10 +55,11 @@
 //! ```
 //!
 //! Datagrams are not authenticated: a relay believes its parent and who says to be a child of it. Its
-//! rules are R-RELAY-1 to R-RELAY-21 in PROTOCOL.md, section 10.
+//! rules are R-RELAY-1 to R-RELAY-21, R-RELAY-40 and R-RELAY-41 in PROTOCOL.md, section 10.
 
 #![forbid(unsafe_code)]
 
+mod cache;
 mod children;
 mod context;
 mod equation;

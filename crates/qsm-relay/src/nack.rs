@@ -216,6 +216,27 @@ impl Nacks {
         }
     }
 
+    /// A child lacks a packet that is in the cache; false if it was sent to the child just now.
+    pub(crate) fn serve_one(&mut self, cx: &mut Context<'_>, place: usize, sequence: u64) -> bool {
+        let served = self.states.get_mut(&sequence);
+        if let Some(state) = served
+            && matches!(state.stage, Stage::Served)
+        {
+            let crossed = state.sub.contains(place) && cx.now < state.due;
+            state.sub.insert(place);
+            cx.stats.nacks_suppressed += u64::from(crossed);
+            return !crossed;
+        }
+        if self.is_full() && !self.has(sequence) {
+            cx.stats.limited += 1;
+            return true;
+        }
+        self.close(cx, sequence);
+        self.open(cx, sequence, Links::one(place));
+        self.serve(cx, sequence);
+        true
+    }
+
     /// The packet is here: says who waits for it, and remembers that they were served.
     pub(crate) fn serve(&mut self, cx: &mut Context<'_>, sequence: u64) -> Waiting {
         let Some(state) = self.states.get_mut(&sequence) else {

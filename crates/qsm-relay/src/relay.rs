@@ -1,13 +1,14 @@
 use core::net::SocketAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use qsm_wire::Instant;
 
-use crate::context::{Context, Due};
+use crate::cache::Cache;
+use crate::context::{Answer, Context, Due};
 use crate::links::Links;
 use crate::nack::Waiting;
 use crate::outbox::Outbox;
-use crate::packet::{Body, Join, Packet, SessionId};
+use crate::packet::{Body, Data, Join, Packet, SessionId};
 use crate::session::Session;
 use crate::stats::RelayStats;
 use crate::timers::Timers;
@@ -47,7 +48,8 @@ pub struct Loop {
 }
 
 /// The active services of a relay (S1, 3.2) for any number of sessions, whose sources it reaches by
-/// one parent: a source, or a relay nearer to it. It keeps no packets.
+/// one parent: a source, or a relay nearer to it. It keeps no packets, unless [`Relay::keep`] gives it memory
+/// for them.
 #[derive(Debug)]
 pub struct Relay {
     parent: SocketAddr,
@@ -59,6 +61,8 @@ pub struct Relay {
     sessions: BTreeMap<SessionId, Box<Session>>,
     timers: Timers<(SessionId, Due)>,
     outbox: Outbox,
+    cache: Cache,
+    answers: VecDeque<Answer>,
     stats: RelayStats,
 }
 
@@ -75,8 +79,16 @@ impl Relay {
             sessions: BTreeMap::new(),
             timers: Timers::default(),
             outbox: Outbox::default(),
+            cache: Cache::default(),
+            answers: VecDeque::new(),
             stats: RelayStats::default(),
         }
+    }
+
+    /// Keeps the newest packets in so many bytes, payloads and what they take beside, and answers NACKs
+    /// out of them. Before the first datagram. Rule R-RELAY-40.
+    pub fn keep(&mut self, bytes: usize) {
+        self.cache = Cache::new(bytes);
     }
 
     /// Takes a datagram, and says where the caller is to send the same bytes. Its service follows
@@ -141,9 +153,30 @@ impl Relay {
 
     /// Writes the next packet of its own into `out`, and says who gets it.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
-        let letter = self.outbox.pop()?;
-        letter.packet.encode(out);
-        Some(letter.to)
+        if let Some(letter) = self.outbox.pop() {
+            letter.packet.encode(out);
+            return Some(letter.to);
+        }
+        while let Some(answer) = self.answers.pop_front() {
+            let Answer {
+                to,
+                session,
+                sequence,
+            } = answer;
+            let Some(payload) = self.cache.payload(session, sequence) else {
+                continue;
+            };
+            self.stats.cache_repairs += 1;
+            // What is released is its parent's word.
+            let body = Body::Repair(Data {
+                sequence,
+                released: 0,
+                payload,
+            });
+            Packet { session, body }.encode(out);
+            return Some(to);
+        }
+        None
     }
 
     /// The addresses that a datagram goes on to.
@@ -183,6 +216,18 @@ impl Relay {
         session.map_or(0, |session| session.children().receivers())
     }
 
+    /// Tells whether a packet is kept.
+    #[must_use]
+    pub fn keeps(&self, session: SessionId, sequence: u64) -> bool {
+        self.cache.has(session, sequence)
+    }
+
+    /// Bytes that kept packets take.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.cache.bytes()
+    }
+
     /// Sessions of which something is known.
     #[must_use]
     pub fn sessions(&self) -> usize {
@@ -216,6 +261,8 @@ impl Relay {
     pub fn stats(&self) -> RelayStats {
         RelayStats {
             limited: self.stats.limited + self.outbox.overflowed(),
+            cache_bytes: self.cache.bytes() as u64,
+            cache_evicted: self.cache.evicted(),
             ..self.stats
         }
     }
@@ -328,6 +375,8 @@ impl Relay {
             timing: &self.timing,
             timers: &mut self.timers,
             outbox: &mut self.outbox,
+            cache: &mut self.cache,
+            answers: &mut self.answers,
             stats: &mut self.stats,
         };
         Some((session, cx))

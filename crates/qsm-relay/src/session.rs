@@ -81,7 +81,7 @@ impl Session {
     /// Rules R-RELAY-4, R-RELAY-5.
     pub(crate) fn data(&mut self, cx: &mut Context<'_>, data: &Data<'_>) -> Waiting {
         let arrival = self.note(data.sequence, data.released);
-        self.nacks.give_up(cx, data.released);
+        self.give_up(cx, data.released);
         let members = self.children.members();
         match arrival {
             Arrival::Duplicate => {
@@ -97,6 +97,7 @@ impl Session {
                 self.nacks.serve_all(cx, data.sequence, members);
             }
         }
+        cx.cache.put(cx.id, data.sequence, data.payload);
         cx.stats.data_forwarded += 1;
         Waiting {
             children: members,
@@ -113,7 +114,7 @@ impl Session {
         if let Some(gap) = track.extend(heartbeat.highest) {
             cx.stats.losses_detected += u64::from(gap.count());
         }
-        self.nacks.give_up(cx, heartbeat.released);
+        self.give_up(cx, heartbeat.released);
         self.ask_for_lost(cx);
         Waiting {
             children: self.children.members(),
@@ -139,6 +140,7 @@ impl Session {
             // A child's word does not release anything.
             let released = if from.is_some() { 0 } else { data.released };
             self.note(data.sequence, released);
+            cx.cache.put(cx.id, data.sequence, data.payload);
             self.ask_for_lost(cx);
             let members = self.children.members();
             self.nacks.serve_all(cx, data.sequence, members)
@@ -163,6 +165,10 @@ impl Session {
     pub(crate) fn nack(&mut self, cx: &mut Context<'_>, place: usize, missing: &Missing) {
         for sequence in missing.iter() {
             cx.stats.nacks_received += 1;
+            if cx.cache.has(cx.id, sequence) {
+                self.answer(cx, place, sequence);
+                continue;
+            }
             let lost = self.lacks(sequence);
             self.nacks
                 .missed_by(cx, &self.children, place, sequence, lost);
@@ -170,9 +176,28 @@ impl Session {
         self.send_asks(cx);
     }
 
+    /// Answers a child's NACK out of the cache, before anybody is elected. Rule R-RELAY-40.
+    fn answer(&mut self, cx: &mut Context<'_>, place: usize, sequence: u64) {
+        if let Some(address) = self.children.address(place)
+            && self.nacks.serve_one(cx, place, sequence)
+        {
+            cx.answer(address, sequence);
+        }
+    }
+
+    /// Gives up packets up to here, which everybody has.
+    fn give_up(&mut self, cx: &mut Context<'_>, released: u64) {
+        self.nacks.give_up(cx, released);
+        cx.cache.release(cx.id, released);
+    }
+
     /// The parent has elected this relay.
     pub(crate) fn asked(&mut self, cx: &mut Context<'_>, nack: &Nack) {
         for sequence in nack.missing.iter() {
+            if cx.cache.has(cx.id, sequence) {
+                cx.answer(cx.parent, sequence);
+                continue;
+            }
             let lost = self.lacks(sequence);
             self.nacks
                 .wanted_by_parent(cx, &self.children, sequence, lost);
@@ -467,6 +492,7 @@ impl Session {
 
     fn clear(&mut self, cx: &mut Context<'_>) {
         self.nacks.clear(cx);
+        cx.cache.release(cx.id, u64::MAX);
         if let Some(rates) = self.rates.take() {
             rates.end(cx);
         }

@@ -26,6 +26,12 @@ qsm_metrics::metrics! {
         repair_copies: counter(packets),
         /// Repairs that nobody waited for.
         repairs_unneeded: counter(packets),
+        /// Repairs out of the cache.
+        cache_repairs: counter(packets),
+        /// Packets that went out of the cache for newer ones.
+        cache_evicted: counter(packets),
+        /// Memory that the cache takes.
+        cache_bytes: gauge(bytes),
         /// Children that have come.
         children_joined: counter(children),
         /// Children that have been silent for too long.

@@ -2,9 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_relay::Kind;
 
-use super::Violation;
 use crate::network::Network;
 use crate::step::{NOBODY, Step, What};
+use crate::violation::Violation;
 
 /// A repair goes to who has asked its sender for it by a NACK, once for each; and from a relay that
 /// lacked the packet itself to all its children. R-RELAY-8.

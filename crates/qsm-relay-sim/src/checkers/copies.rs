@@ -2,9 +2,9 @@ use std::collections::BTreeSet;
 
 use qsm_relay::Kind;
 
-use super::Violation;
 use crate::network::Network;
 use crate::step::{NOBODY, Step};
+use crate::violation::Violation;
 
 /// A packet goes by each link once, but for repairs, in a relay's life. R-RELAY-4.
 #[derive(Debug, Default)]

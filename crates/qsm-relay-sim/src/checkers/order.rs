@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
-use super::Violation;
 use crate::plan::Plan;
 use crate::step::{News, Told};
+use crate::violation::Violation;
 
 const NAME: &str = "order";
 

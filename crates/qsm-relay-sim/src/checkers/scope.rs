@@ -2,10 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use qsm_relay::Kind;
 
-use super::Violation;
 use crate::network::{Network, SOURCE};
 use crate::plan::Plan;
 use crate::step::{Step, What};
+use crate::violation::Violation;
 
 /// Where Data alone is lost: one repair by each link below which nobody has the packet, and none by any
 /// other; and NACKs of relays likewise, one of each at the source. R-RELAY-6, R-RELAY-8.

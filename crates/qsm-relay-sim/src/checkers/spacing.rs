@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use qsm_relay::Kind;
 use qsm_wire::Instant;
 
-use super::Violation;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::step::{Step, What};
+use crate::violation::Violation;
 
 /// Shortest time between two NACKs where round trips are measured: of the shortest one.
 const SHORTEST: Duration = Duration::from_millis(1);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use qsm_console::failure::Failure;
-use qsm_console::options::{StatsOptions, loss_ppm};
+use qsm_console::options::{StatsOptions, loss_ppm, size};
 use qsm_console::stop::Stop;
 use qsm_relay::{Loop, Relay, RelayStats};
 use qsm_wire::Instant;
@@ -28,6 +28,9 @@ pub(crate) struct ForwardArgs {
     /// Where children reach it, and from where it speaks to its parent; port 0: any
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = LISTEN)]
     pub(crate) listen: SocketAddr,
+    /// Keep the newest packets in so much memory, and answer requests out of it [default: keep none]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub(crate) cache: Option<usize>,
     /// Write what happens as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
@@ -55,8 +58,10 @@ pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
         &format!("relay listening at {listening}, parent {parent}"),
         &json!({ "event": "listening", "address": listening, "parent": parent }),
     )?;
+    let mut relay = Relay::new(parent, port.number, timing());
+    relay.keep(args.cache.unwrap_or(0));
     let mut forward = Forward {
-        relay: Relay::new(parent, port.number, timing()),
+        relay,
         port,
         parent,
         out: Vec::new(),
