@@ -39,18 +39,18 @@ pub enum Mischief {
 }
 
 impl Mischief {
-    /// All known bugs, with their names.
-    pub const ALL: [(Self, &'static str); 10] = [
-        (Self::DeliveredTwice, "delivered-twice"),
-        (Self::Withheld, "withheld"),
-        (Self::Corrupted, "corrupted"),
-        (Self::RepairsDropped, "repairs-dropped"),
-        (Self::RepairsToAll, "repairs-to-all"),
-        (Self::NacksRepeated, "nacks-repeated"),
-        (Self::DuplicatesPassed, "duplicates-passed"),
-        (Self::ReportsRaised, "reports-raised"),
-        (Self::CachePassed, "cache-passed"),
-        (Self::GoneReported, "gone-reported"),
+    /// All known bugs.
+    pub const ALL: [Self; 10] = [
+        Self::DeliveredTwice,
+        Self::Withheld,
+        Self::Corrupted,
+        Self::RepairsDropped,
+        Self::RepairsToAll,
+        Self::NacksRepeated,
+        Self::DuplicatesPassed,
+        Self::ReportsRaised,
+        Self::CachePassed,
+        Self::GoneReported,
     ];
 
     /// Spoils what an application is told.

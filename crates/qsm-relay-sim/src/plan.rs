@@ -139,8 +139,6 @@ impl Plan {
             self.relays.push(1);
             self.receivers.extend([relay; 6]);
         }
-        let relays = self.relays.len();
-        debug_assert!(self.receivers.iter().all(|parent| *parent <= relays));
         self.data_loss_ppm = 1000 + u32::try_from(random.below(60_000)).unwrap_or(0);
         self.packets = 200;
         (self.interval_ms, self.window) = (3, 512);

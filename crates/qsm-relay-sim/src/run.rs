@@ -72,9 +72,9 @@ enum Due {
     Mend(usize),
 }
 
+/// A run that goes on.
 struct Simulation<'a> {
     plan: &'a Plan,
-    mischief: Mischief,
     network: Network,
     checkers: Checkers,
     random: Random,
@@ -127,7 +127,6 @@ impl<'a> Simulation<'a> {
         let checkers = Checkers::new(plan, &network);
         Self {
             plan,
-            mischief,
             network,
             checkers,
             random: Random::new(Seed(plan.seed), "stream"),
@@ -394,14 +393,5 @@ impl<'a> Simulation<'a> {
                 }
             }
         }
-    }
-}
-
-impl fmt::Debug for Simulation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Simulation")
-            .field("plan", self.plan)
-            .field("mischief", &self.mischief)
-            .finish_non_exhaustive()
     }
 }

@@ -2,7 +2,8 @@
 
 use qsm_relay_sim::{Mischief, Plan, run};
 
-/// Seeds in which promises were broken once. 299: a relay that was away too long at the end of a stream never heard of the end.
+/// Seeds in which promises were broken once. 299: a relay that was away too long at the end of a stream
+/// never heard of the end.
 const FOUND: [u64; 1] = [299];
 
 #[test]
@@ -43,7 +44,8 @@ const BUGS: [(Mischief, &[&str], u64); 10] = [
 
 #[test]
 fn known_bugs_are_caught() {
-    assert_eq!(BUGS.len(), Mischief::ALL.len());
+    let tried = |bug: &Mischief| BUGS.iter().any(|(it, _, _)| it == bug);
+    assert!(Mischief::ALL.iter().all(tried));
     for (bug, checkers, seeds) in BUGS {
         let found = (0..seeds).find_map(|seed| run(&Plan::draw(seed), bug).err());
         let Some(found) = found else {
