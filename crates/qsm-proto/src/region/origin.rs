@@ -141,7 +141,11 @@ impl RegionCx<'_> {
         if !stream.has_begun() {
             // Views that were left out begin before.
             let exact = beat.openings().any(|opening| Some(opening.view) == joined);
-            let start = if exact { start } else { start.min(stream.start()) };
+            let start = if exact {
+                start
+            } else {
+                start.min(stream.start())
+            };
             self.begin_at(sender, start);
         }
     }
@@ -163,7 +167,9 @@ impl RegionCx<'_> {
         self.add_stream(sender, start);
         let now = self.node.now;
         if let Some(stream) = self.region.streams.get_mut(&sender) {
-            address.into_iter().for_each(|from| stream.heard_from(now, from));
+            address
+                .into_iter()
+                .for_each(|from| stream.heard_from(now, from));
             stream.announce(now, known);
         }
     }
