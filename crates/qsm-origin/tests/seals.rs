@@ -5,7 +5,7 @@ use core::time::Duration;
 use proptest::prelude::*;
 use qsm_identity::NodeKey;
 use qsm_origin::{
-    Finding, PACKETS_MAX, SEAL_AFTER, SEAL_GROUP, Sealer, SealerError, Verdict, Verifier,
+    Finding, SEAL_AFTER, SEAL_GROUP, Sealer, SealerError, Verdict, Verifier,
     WINDOW_PACKETS,
 };
 use qsm_wire::{
