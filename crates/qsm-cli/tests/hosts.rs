@@ -6,7 +6,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ChildStdin, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -598,119 +598,159 @@ fn a_stream_goes_on_after_its_source_is_started_again() {
     assert_eq!(stopped["counters"]["data_forwarded"], 2);
 }
 
-/// A site's gateway in its cluster, over loopback, with what it says.
-fn gateway(cluster: &Cluster, site: &str, words: &[&str]) -> (Running, Lines) {
-    let name = format!("gate-{site}");
-    let fixed = [
-        "relay", "site", site, "--group", "prices/*", "--json", "--name", &name,
-    ];
-    let mut running = cluster.start(&[&fixed[..], words].concat());
-    let said = Lines::of_stdout(&mut running.0);
-    said.wait("that it listens", |line| line.contains("listening"));
-    (running, said)
+/// Two clusters of this host, each with a gateway.
+struct TwoSites {
+    clusters: [Cluster; 2],
+    at: [String; 2],
 }
 
-/// R-RELAY-26 to R-RELAY-29: messages of any length with their origin, both ways and once; and what a gateway
-/// misses that is killed is named by the numbers of its sender.
-#[test]
-fn groups_of_two_sites_are_one_and_gaps_are_named() {
-    let [fra, lon] = [(); 2].map(|()| Cluster::new());
-    let [at_fra, at_lon] = free_ports();
-    let (from_fra, from_lon) = (format!("fra={at_fra}"), format!("lon={at_lon}"));
-    let lon_words = ["--listen", &at_lon, "--from", &from_fra];
-    let joined = |site: &'static str| {
-        move |line: &str| line.contains("\"joined\"") && line.contains(&format!("\"{site}\""))
-    };
-    let (_gate, at_gate) = gateway(&fra, "fra", &["--listen", &at_fra, "--from", &from_lon]);
-    let (far, far_said) = gateway(&lon, "lon", &lon_words);
-    far_said.wait("the other site", joined("fra"));
-    at_gate.wait("the other site", joined("lon"));
+const SITES: [&str; 2] = ["fra", "lon"];
 
-    let words = ["sub", "prices/eur", "prices/usd", "--json"];
-    let subscriber = |cluster: &Cluster| subscribed(cluster.start(&words));
-    let (near_sub, near, _near_told) = subscriber(&fra);
-    let (far_sub, printed, told) = subscriber(&lon);
-    let words = [
-        "pub",
-        "prices/eur",
-        "--name",
-        "ticker",
-        "--wait-members",
-        "2",
-        "--frames",
-    ];
-    let mut ticker = Running(fra.command(&words).stdin(Stdio::piped()).spawn().unwrap());
-    let mut ticks = ticker.0.stdin.take().unwrap();
-    let mut tick = |text: &str| {
+impl TwoSites {
+    /// Their gateways are joined, with what each says.
+    fn start() -> (Self, [(Running, Lines); 2]) {
+        let clusters = [(); 2].map(|()| Cluster::new());
+        let sites = Self {
+            clusters,
+            at: free_ports(),
+        };
+        let gateways = [0, 1].map(|site| sites.gateway(site));
+        for (site, (_, said)) in gateways.iter().enumerate() {
+            sites.is_joined(site, said);
+        }
+        (sites, gateways)
+    }
+
+    fn gateway(&self, site: usize) -> (Running, Lines) {
+        let name = format!("gate-{}", SITES[site]);
+        let from = format!("{}={}", SITES[1 - site], self.at[1 - site]);
+        let words = [
+            "relay",
+            "site",
+            SITES[site],
+            "--group",
+            "prices/*",
+            "--json",
+        ];
+        let more = ["--name", &name, "--listen", &self.at[site], "--from", &from];
+        let mut running = self.clusters[site].start(&[words, more].concat());
+        let said = Lines::of_stdout(&mut running.0);
+        said.wait("that it listens", |line| line.contains("listening"));
+        (running, said)
+    }
+
+    /// The gateway of this site gets what the other sends.
+    fn is_joined(&self, site: usize, said: &Lines) {
+        let other = format!("\"{}\"", SITES[1 - site]);
+        let joined = |line: &str| line.contains("\"joined\"") && line.contains(&other);
+        said.wait("the other site", joined);
+    }
+
+    /// A subscriber in this site.
+    fn subscriber(&self, site: usize) -> (Running, Lines, Lines) {
+        let words = ["sub", "prices/eur", "prices/usd", "--json"];
+        subscribed(self.clusters[site].start(&words))
+    }
+
+    /// A publisher in the first site, that goes on.
+    fn ticker(&self) -> Ticker {
+        let words = ["pub", "prices/eur", "--name", "ticker", "--frames"];
+        let mut command =
+            self.clusters[0].command(&[&words[..], &["--wait-members", "2"]].concat());
+        let mut running = Running(command.stdin(Stdio::piped()).spawn().unwrap());
+        let stdin = running.0.stdin.take().unwrap();
+        Ticker {
+            _running: running,
+            stdin,
+        }
+    }
+}
+
+struct Ticker {
+    stdin: ChildStdin,
+    _running: Running,
+}
+
+impl Ticker {
+    fn tick(&mut self, text: &str) {
         let length = u32::try_from(text.len()).unwrap().to_le_bytes();
-        ticks
-            .write_all(&[&length, text.as_bytes()].concat())
-            .unwrap();
-        ticks.flush().unwrap();
-    };
-    let next = |lines: &Lines, text: &str| -> Value {
-        let sought = format!("\"text\":\"{text}\"");
-        serde_json::from_str(&lines.wait(text, |line| line.contains(&sought))).unwrap()
-    };
+        let frame = [&length, text.as_bytes()].concat();
+        self.stdin.write_all(&frame).unwrap();
+    }
+}
+
+/// The message with this text.
+fn next(lines: &Lines, text: &str) -> Value {
+    let sought = format!("\"text\":\"{text}\"");
+    serde_json::from_str(&lines.wait(text, |line| line.contains(&sought))).unwrap()
+}
+
+/// R-RELAY-26 to R-RELAY-28: messages of any length with their origin, both ways.
+#[test]
+fn groups_of_two_sites_are_one() {
+    let (sites, mut gateways) = TwoSites::start();
+    let (near_sub, near, _near_told) = sites.subscriber(0);
+    let (far_sub, far, _far_told) = sites.subscriber(1);
+    let mut ticker = sites.ticker();
     let long = "x".repeat(100_000);
-    tick(&long);
-    tick("two");
     for (text, number) in [(&*long, 1), ("two", 2)] {
+        ticker.tick(text);
         let local = next(&near, text);
         assert_eq!(
             (&local["number"], local.get("origin")),
             (&number.into(), None)
         );
-        let message = next(&printed, text);
-        let origin = &message["origin"];
+        let message = next(&far, text);
         assert_eq!(message["name"], "gate-lon");
-        assert_eq!(
-            [
-                &origin["site"],
-                &origin["name"],
-                &origin["sender"],
-                &origin["number"]
-            ],
-            [
-                &"fra".into(),
-                &"ticker".into(),
-                &local["sender"],
-                &number.into()
-            ]
-        );
+        let origin = ["site", "name", "sender", "number"].map(|key| &message["origin"][key]);
+        let expected = [
+            &"fra".into(),
+            &"ticker".into(),
+            &local["sender"],
+            &number.into(),
+        ];
+        assert_eq!(origin, expected);
     }
     let back = ["pub", "prices/usd", "--name", "desk", "--wait-members", "2"];
-    assert_code(&lon.run(&back, b"back\n"), 0);
-    let message = next(&near, "back");
-    assert_eq!(message["origin"]["site"], "lon");
+    assert_code(&sites.clusters[1].run(&back, b"back\n"), 0);
+    assert_eq!(next(&near, "back")["origin"]["site"], "lon");
+    let (gateway, said) = &mut gateways[0];
+    gateway.terminate();
+    let stopped = said.wait("that it stops", |line| line.contains("stopped"));
+    let stopped: Value = serde_json::from_str(&stopped).unwrap();
+    let counted = ["messages_forwarded", "messages_published", "looped"];
+    let counted = counted.map(|name| stopped["counters"]["site"][name].as_u64());
+    assert_eq!(counted, [Some(2), Some(1), Some(0)]);
+    for sub in [near_sub, far_sub] {
+        sub.terminate();
+        assert_code(&sub.output(), 0);
+    }
+}
 
-    far.signal("-KILL");
-    drop(far);
-    tick("lost");
+/// R-RELAY-29: what a gateway misses that is killed is named by the numbers of its sender.
+#[test]
+fn a_gap_between_sites_is_named() {
+    let (sites, [_near_gate, (gateway, _)]) = TwoSites::start();
+    let (_near_sub, near, _near_told) = sites.subscriber(0);
+    let (far_sub, far, told) = sites.subscriber(1);
+    let mut ticker = sites.ticker();
+    ticker.tick("one");
+    next(&far, "one");
+    gateway.signal("-KILL");
+    drop(gateway);
+    ticker.tick("lost");
     next(&near, "lost");
-    let (again, said) = gateway(&lon, "lon", &lon_words);
-    said.wait("the other site", joined("fra"));
-    tick("four");
-    assert_eq!(next(&printed, "four")["origin"]["number"], 4);
+    let (_again, said) = sites.gateway(1);
+    sites.is_joined(1, &said);
+    ticker.tick("three");
+    assert_eq!(next(&far, "three")["origin"]["number"], 3);
     let gap = told.wait("the gap", |line| {
         line.contains("LOST: group prices/eur site fra")
     });
     assert!(
-        gap.contains("sender ticker") && gap.contains("messages 3..=3"),
+        gap.contains("sender ticker") && gap.contains("messages 2..=2"),
         "{gap}"
     );
-
-    again.terminate();
-    let stopped = said.wait("that it stops", |line| line.contains("stopped"));
-    let stopped: Value = serde_json::from_str(&stopped).unwrap();
-    let counted = &stopped["counters"]["site"];
-    assert_eq!(
-        (&counted["messages_published"], &counted["looped"]),
-        (&1.into(), &0.into())
-    );
-    drop(ticker);
-    near_sub.terminate();
-    assert_code(&near_sub.output(), 0);
     far_sub.terminate();
     assert_code(&far_sub.output(), 4);
 }

@@ -18,6 +18,9 @@ use super::stats::SiteCounts;
 
 /// How long a message waits for room at this cluster's senders. A node that holds them up is set aside before.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a message waits before the gateway's own full queue counts as what is in its way: when both move,
+/// there is room sooner.
+const DEADLOCK: Duration = Duration::from_millis(250);
 /// How soon a full sender is asked again.
 const AGAIN: Duration = Duration::from_millis(1);
 /// How soon a group that was refused is tried again.
@@ -121,7 +124,7 @@ impl Publishing {
                 return;
             }
             RelayedOrder::After { first, last } => {
-                self.tell_missing(&group, &relayed, first..=last)
+                self.tell_missing(&group, &relayed, first..=last);
             }
             _ => {}
         }
@@ -142,7 +145,9 @@ impl Publishing {
                 Err(SendError::Full)
                     if !self.end.is_near() && self.room.is_waited_for(began.elapsed()) =>
                 {
-                    self.reading.give_way();
+                    if began.elapsed() >= DEADLOCK {
+                        self.reading.give_way();
+                    }
                     thread::sleep(AGAIN);
                 }
                 outcome => break outcome,
