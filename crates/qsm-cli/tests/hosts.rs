@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{ChildStdin, Stdio};
+use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
@@ -600,7 +601,7 @@ fn a_stream_goes_on_after_its_source_is_started_again() {
 
 /// Two clusters of this host, each with a gateway.
 struct TwoSites {
-    clusters: [Cluster; 2],
+    clusters: [Rc<Cluster>; 2],
     at: [String; 2],
 }
 
@@ -609,7 +610,10 @@ const SITES: [&str; 2] = ["fra", "lon"];
 impl TwoSites {
     /// Their gateways are joined, with what each says.
     fn start() -> (Self, [(Running, Lines); 2]) {
-        let clusters = [(); 2].map(|()| Cluster::new());
+        Self::of([(); 2].map(|()| Rc::new(Cluster::new())))
+    }
+
+    fn of(clusters: [Rc<Cluster>; 2]) -> (Self, [(Running, Lines); 2]) {
         let sites = Self {
             clusters,
             at: free_ports(),
@@ -753,4 +757,28 @@ fn a_gap_between_sites_is_named() {
     );
     far_sub.terminate();
     assert_code(&far_sub.output(), 4);
+}
+
+/// R-RELAY-26: two gateways in one cluster. Nothing goes in circles, and both say whose fault it is.
+#[test]
+fn messages_that_come_back_to_their_site_are_told() {
+    let cluster = Rc::new(Cluster::new());
+    let (sites, mut gateways) = TwoSites::of([Rc::clone(&cluster), cluster]);
+    let mut ticker = sites.ticker();
+    ticker.tick("one");
+    for (site, (gateway, _)) in gateways.iter_mut().enumerate() {
+        let told = Lines::of_stderr(&mut gateway.0);
+        let other = format!("by the gateway gate-{}", SITES[1 - site]);
+        told.wait("the loop", |line| {
+            line.contains("come back") && line.contains(&other)
+        });
+    }
+    for (gateway, said) in &gateways {
+        gateway.terminate();
+        let stopped = said.wait("that it stops", |line| line.contains("stopped"));
+        let stopped: Value = serde_json::from_str(&stopped).unwrap();
+        let counted = ["messages_forwarded", "messages_published", "looped"];
+        let counted = counted.map(|name| stopped["counters"]["site"][name].as_u64());
+        assert_eq!(counted, [Some(1); 3]);
+    }
 }

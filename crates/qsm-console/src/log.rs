@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 53] = [
+pub const EVENTS: [&str; 54] = [
     "address-lost",
     "admitted",
     "alone",
@@ -51,6 +51,7 @@ pub const EVENTS: [&str; 53] = [
     "linked",
     "live",
     "loopback",
+    "looped",
     "lost",
     "metrics",
     "metrics-not-sent",

@@ -99,7 +99,7 @@ impl Publishing {
                 "the gateway that --from names as {site} is that of site {shown}: nothing of it is taken; \
                  give each site one name, at all gateways the same"
             );
-            Note::warn("mistaken", &line).say();
+            Note::warn("mismatched", &line).say();
             self.other = Some(other);
         }
     }
