@@ -299,6 +299,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         NotHere(RELAYED_BY_TOKENS),
     ),
     (
+        "operate/relays.md",
+        "qsm relay sub news --parent relay-a.example:4490 --parent relay-b.example:4490",
+        NotHere("the simulator of relays has two for a site, and tests/hosts.rs one"),
+    ),
+    (
         "operate/planning.md",
         "qsm gms --hints hints.txt",
         NotHere(HINTED),

@@ -3,6 +3,7 @@
 mod asked;
 mod cache;
 mod copies;
+mod gap;
 mod order;
 mod scope;
 mod spacing;
@@ -22,6 +23,7 @@ pub(crate) struct Checkers {
     /// Not where relays forget sessions in mid-stream.
     copies: Option<copies::Copies>,
     scope: Option<scope::Scope>,
+    gap: Option<gap::Gap>,
 }
 
 impl Checkers {
@@ -33,6 +35,7 @@ impl Checkers {
             spacing: spacing::Spacing::new(plan, timing.upstream_retry),
             cache: cache::Cache::new(plan),
             copies: (plan.kind != Kind::Long).then(copies::Copies::default),
+            gap: (plan.kind == Kind::Standby).then(gap::Gap::default),
             scope: (plan.kind == Kind::Scope).then(scope::Scope::default),
         }
     }
@@ -60,6 +63,9 @@ impl Checkers {
     }
 
     pub(crate) fn told(&mut self, news: &News) -> Result<(), Violation> {
+        if let Some(gap) = &mut self.gap {
+            gap.told(news)?;
+        }
         self.order.told(news)
     }
 

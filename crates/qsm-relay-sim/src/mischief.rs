@@ -32,15 +32,17 @@ pub enum Mischief {
     DuplicatesPassed,
     /// Relays report more than their children have.
     ReportsRaised,
-    /// Relays with a cache ask their parents for what children ask for.
+    /// Relays ask their parents for what they keep, too.
     CachePassed,
+    /// Receivers have their first parent alone.
+    StandbyIgnored,
     /// Receivers that have ended go on reporting.
     GoneReported,
 }
 
 impl Mischief {
     /// All known bugs.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::DeliveredTwice,
         Self::Withheld,
         Self::Corrupted,
@@ -50,6 +52,7 @@ impl Mischief {
         Self::DuplicatesPassed,
         Self::ReportsRaised,
         Self::CachePassed,
+        Self::StandbyIgnored,
         Self::GoneReported,
     ];
 

@@ -38,6 +38,8 @@ enum Role {
 struct Node {
     role: Role,
     parent: Option<usize>,
+    /// Parents of a receiver that wait for the first one to be silent.
+    standby: Vec<usize>,
     /// It hears nothing and does nothing before this time.
     frozen: Instant,
     /// Port that a translator of addresses gives it.
@@ -148,6 +150,19 @@ impl Network {
         node
     }
 
+    /// Names another parent of a receiver that has just been added.
+    pub fn add_standby(&mut self, node: usize, parent: usize) {
+        if self.mischief == Mischief::StandbyIgnored {
+            return;
+        }
+        let now = self.now;
+        self.nodes[node].standby.push(parent);
+        if let Role::Receiver(Some(receiver)) = &mut self.nodes[node].role {
+            receiver.add_parent(now, address(parent));
+        }
+        self.pump(node);
+    }
+
     /// Gives a relay that has just been added memory for packets.
     pub fn set_cache(&mut self, node: usize, bytes: usize) {
         self.nodes[node].cache = bytes;
@@ -167,6 +182,7 @@ impl Network {
         self.nodes.push(Node {
             role,
             parent,
+            standby: Vec::new(),
             frozen: Instant(0),
             port: PORT,
             cache: 0,
@@ -370,7 +386,10 @@ impl Network {
                 *relay = Some(Box::new(made));
             }
             Role::Receiver(receiver) => {
-                let made = Receiver::new(SESSION, number, timing, parent, now);
+                let mut made = Receiver::new(SESSION, number, timing, parent, now);
+                for other in &place.standby {
+                    made.add_parent(now, address(*other));
+                }
                 *receiver = Some(Box::new(made));
                 place.heard = Heard::default();
             }
@@ -631,6 +650,11 @@ impl Network {
             return;
         };
         let kind = packet.body.kind();
+        let kept = |packet: &Packet<'_>| {
+            let mut asked = numbers(packet).into_iter();
+            let relay = self.relay(way.to);
+            relay.is_some_and(|relay| asked.all(|it| relay.keeps(SESSION, it)))
+        };
         let mut all = Vec::new();
         for (parent, child) in self.hops() {
             if parent == way.to && child != way.from {
@@ -641,7 +665,7 @@ impl Network {
             (Mischief::RepairsDropped, Kind::Repair) => onward.clear(),
             (Mischief::RepairsToAll, Kind::Repair) if !onward.is_empty() => *onward = all,
             (Mischief::DuplicatesPassed, Kind::Data) => *onward = all,
-            (Mischief::CachePassed, Kind::Nack) if self.nodes[way.to].cache > 0 => {
+            (Mischief::CachePassed, Kind::Nack) if kept(&packet) => {
                 onward.extend(self.parent_of(way.to));
             }
             _ => {}

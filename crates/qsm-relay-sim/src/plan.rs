@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::network::SOURCE;
 
 /// The version of the draw: the same seed gives another run under another version.
-pub const DRAW: u32 = 2;
+pub const DRAW: u32 = 3;
 
 /// Kind of a run: what may happen in it decides what its checkers demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,9 @@ pub enum Kind {
     Scope,
     /// Losses, doubles, disorder; nodes are away for less than R-RELAY-3 allows, and nothing may be lost.
     Short,
+    /// Two relays of a site, of which the first ends in mid-stream: nothing may be lost, and nobody may wait
+    /// for longer than a second.
+    Standby,
     /// Nodes are away for longer: what is lost must be named.
     Long,
 }
@@ -36,6 +39,8 @@ pub enum Fault {
         /// It is away for so long.
         away: Duration,
     },
+    /// A relay ends for good.
+    End,
     /// A translator of addresses gives the node another port.
     Port,
     /// Nothing passes between the node and its parent for so long.
@@ -65,6 +70,8 @@ pub struct Plan {
     pub relays: Vec<usize>,
     /// Parents of the receivers, the nodes behind the relays.
     pub receivers: Vec<usize>,
+    /// Node that is the second parent of all receivers.
+    pub standby: Option<usize>,
     /// All links that have none of their own.
     pub link: Link,
     /// Links between a node and its parent.
@@ -101,6 +108,7 @@ impl Plan {
         let kind = match random.below(8) {
             0 | 1 => Kind::Scope,
             2 => Kind::Long,
+            3 => Kind::Standby,
             _ => Kind::Short,
         };
         let mut plan = Self {
@@ -108,6 +116,7 @@ impl Plan {
             kind,
             relays: Vec::new(),
             receivers: Vec::new(),
+            standby: None,
             link: Link::clean(1 + random.below(20)),
             links: Vec::new(),
             caches: Vec::new(),
@@ -120,6 +129,10 @@ impl Plan {
         };
         if kind == Kind::Scope {
             plan.draw_scope(&mut random);
+            return plan;
+        }
+        if kind == Kind::Standby {
+            plan.draw_standby(&mut random);
             return plan;
         }
         plan.rated = random.below(4) == 0;
@@ -142,6 +155,21 @@ impl Plan {
         self.data_loss_ppm = 1000 + u32::try_from(random.below(60_000)).unwrap_or(0);
         self.packets = 200;
         (self.interval_ms, self.window) = (3, 512);
+    }
+
+    /// Two relays below the source, receivers that have both for parents, and a window for five seconds.
+    fn draw_standby(&mut self, random: &mut Random) {
+        self.relays = vec![SOURCE; 2];
+        self.receivers = vec![1; 1 + size(random, 12)];
+        self.standby = Some(2);
+        self.link = Link::clean(1 + random.below(10));
+        self.link.jitter = ms(random.below(4));
+        self.link.loss_ppm = u32::try_from(random.below(20_000)).unwrap_or(0);
+        (self.interval_ms, self.packets, self.window) = (6, 600, 4096);
+        self.draw_caches(random);
+        let (at, node) = (ms(300 + random.below(600)), 1);
+        let fault = Fault::End;
+        self.faults.push(Planned { at, node, fault });
     }
 
     /// A tree of up to six relays, at any level.
@@ -245,6 +273,9 @@ impl fmt::Display for Plan {
         )?;
         writeln!(f, "parents of relays 1 on: {:?}", self.relays)?;
         writeln!(f, "parents of the receivers behind: {:?}", self.receivers)?;
+        if let Some(standby) = self.standby {
+            writeln!(f, "second parent of the receivers: {standby}")?;
+        }
         writeln!(f, "caches of relays: {:?}", self.caches)?;
         writeln!(f, "links: {:?}", self.link)?;
         for (node, link) in &self.links {

@@ -117,7 +117,10 @@ impl<'a> Simulation<'a> {
             network.set_cache(at + 1, *bytes);
         }
         for parent in &plan.receivers {
-            network.add_receiver(*parent);
+            let node = network.add_receiver(*parent);
+            if let Some(standby) = plan.standby {
+                network.add_standby(node, standby);
+            }
         }
         for (node, link) in &plan.links {
             if let Some(parent) = network.parent_of(*node) {
@@ -197,7 +200,9 @@ impl<'a> Simulation<'a> {
             }
             let pause = match self.plan.kind {
                 Kind::Scope => self.plan.interval_ms,
-                Kind::Short | Kind::Long => self.random.below(self.plan.interval_ms),
+                Kind::Short | Kind::Standby | Kind::Long => {
+                    self.random.below(self.plan.interval_ms)
+                }
             };
             self.go(Duration::from_millis(pause))?;
         }
@@ -383,6 +388,7 @@ impl<'a> Simulation<'a> {
                 self.network.declare(node, parent);
                 self.later(away, Due::Start(node));
             }
+            Fault::End => self.network.stop(node),
             Fault::Freeze(time) => self.network.freeze(node, time),
             Fault::Port => self.network.change_port(node),
             Fault::Cut(time) => {

@@ -323,3 +323,39 @@ fn a_former_parent_that_asks_for_a_repair_is_no_child() {
     assert!(onward.is_empty());
     assert_eq!((relay.sessions(), relay.stats().refused), (0, 1));
 }
+
+/// R-RELAY-42: a relay that ends for good costs half a second, and no packet.
+#[test]
+fn a_receiver_goes_on_with_its_second_parent() {
+    let mut net = Net::new(1, Link::clean(2), 4096);
+    let (first, second) = (net.relay(SOURCE), net.relay(SOURCE));
+    let receivers = net.receivers_below(first, 3);
+    for receiver in &receivers {
+        net.add_standby(*receiver, second);
+    }
+    net.settle(3);
+    net.stream(50, ms(2));
+    net.stop(first);
+    net.stream(500, ms(2));
+    net.finish();
+    net.run(ms(3000));
+    net.assert_complete(&receivers, 550);
+    for receiver in &receivers {
+        assert_eq!(net.receiver_at(*receiver).stats().parents_changed, 1);
+        assert_eq!(net.heard(*receiver).ended, 1);
+    }
+    net.run(ms(5000));
+    assert_eq!(net.source().released(), 550);
+}
+
+#[test]
+fn an_idle_parent_that_answers_keeps_its_place() {
+    let mut net = Net::new(1, Link::clean(2), 64);
+    let (first, second) = (net.relay(SOURCE), net.relay(SOURCE));
+    let receiver = net.receiver(first);
+    net.add_standby(receiver, second);
+    net.settle(1);
+    net.stream(1, ms(20_000));
+    assert_eq!(net.receiver_at(receiver).stats().parents_changed, 0);
+    assert_eq!(net.relay_at(second).sessions(), 0);
+}

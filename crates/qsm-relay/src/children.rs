@@ -126,7 +126,11 @@ impl Children {
         }
         let before = *child;
         child.first = report.first;
-        child.upto = child.upto.max(report.upto);
+        // Its first word counts: by a Join alone it was taken to have everything before.
+        child.upto = match before.receivers {
+            0 => report.upto,
+            _ => child.upto.max(report.upto),
+        };
         child.receivers = report.receivers;
         (before.upto, before.receivers) != (child.upto, child.receivers)
     }

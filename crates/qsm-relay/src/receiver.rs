@@ -54,6 +54,34 @@ enum Stage {
     Member,
 }
 
+/// Silence of a parent after which it is asked whether it is there, where there is another one.
+const DOUBT: Duration = Duration::from_millis(100);
+/// Time between these questions.
+const QUESTIONS: Duration = Duration::from_millis(80);
+/// Silence after which the next parent takes its place.
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// Parents that wait for the present one to fall silent. Rule R-RELAY-42.
+#[derive(Debug, Default)]
+struct Standby {
+    /// In the order in which they are tried.
+    parents: VecDeque<SocketAddr>,
+    /// When the present one was heard last.
+    heard: Instant,
+    /// When it is asked next, if it is silent.
+    ask: Instant,
+}
+
+impl Standby {
+    fn due(&self, silence: Duration) -> Instant {
+        if self.parents.is_empty() {
+            return Instant::NEVER;
+        }
+        let ask = self.ask.max(self.heard.after(DOUBT));
+        ask.min(self.heard.after(silence))
+    }
+}
+
 /// Silence of a source after which there is nothing to report on its rate.
 const QUIET: Duration = Duration::from_secs(2);
 /// Round trip before it is measured, microseconds.
@@ -75,6 +103,7 @@ pub struct Receiver {
     child: u64,
     timing: Timing,
     parent: SocketAddr,
+    standby: Standby,
     rates: Option<Box<Rates>>,
     stage: Stage,
     track: TrackList,
@@ -119,6 +148,7 @@ impl Receiver {
             child,
             timing,
             parent,
+            standby: Standby::default(),
             rates: None,
             stage: Stage::Joining(Repetition::new(now, timing.join_retry)),
             track: TrackList::behind(0),
@@ -141,6 +171,19 @@ impl Receiver {
         }
     }
 
+    /// Goes on with this parent when all that were named before are silent, and so on in a circle.
+    /// Before the first datagram. Rule R-RELAY-42.
+    pub fn add_parent(&mut self, now: Instant, parent: SocketAddr) {
+        self.standby.heard = now;
+        self.standby.parents.push_back(parent);
+    }
+
+    /// The parent that it has now.
+    #[must_use]
+    pub fn parent(&self) -> SocketAddr {
+        self.parent
+    }
+
     /// Takes a datagram.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
         let Ok(packet) = Packet::decode(bytes) else {
@@ -151,6 +194,7 @@ impl Receiver {
             self.stats.refused += 1;
             return;
         }
+        self.standby.heard = now;
         match (&packet.body, self.stage) {
             (Body::Joined(joined), Stage::Joining(_)) => self.joined(now, joined),
             (Body::Joined(_), Stage::Member) | (_, Stage::Joining(_)) => {}
@@ -182,6 +226,7 @@ impl Receiver {
 
     /// Carries out the timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.watch_parent(now);
         if let Stage::Joining(join) = &mut self.stage {
             if now >= join.at {
                 join.double(now, self.timing.ack_max);
@@ -208,12 +253,13 @@ impl Receiver {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         if let Stage::Joining(join) = &self.stage {
-            return Some(join.at);
+            return Some(join.at.min(self.standby.due(self.silence())));
         }
         let request = self.timers.next().unwrap_or(Instant::NEVER);
         let rates = self.rates.as_ref().map(|rates| rates.reporter.due());
         let rates = rates.unwrap_or(Instant::NEVER);
-        Some(request.min(rates).min(self.ack.at))
+        let standby = self.standby.due(self.silence());
+        Some(request.min(rates).min(self.ack.at).min(standby))
     }
 
     /// Writes the next packet into `out`, and says who gets it.
@@ -284,6 +330,41 @@ impl Receiver {
         ReceiverStats {
             limited: self.stats.limited + self.outbox.overflowed(),
             ..self.stats
+        }
+    }
+
+    /// Longest silence of a parent: six round trips, if that is longer than usual.
+    fn silence(&self) -> Duration {
+        SILENCE.max(self.timing.upstream_retry * 4)
+    }
+
+    /// Asks a parent that is silent, by a Join that it answers, or goes on with the next one.
+    fn watch_parent(&mut self, now: Instant) {
+        let silence = self.silence();
+        if now < self.standby.due(silence) {
+            return;
+        }
+        self.standby.ask = now.after(QUESTIONS);
+        if now < self.standby.heard.after(silence) {
+            let join = Body::Join(Join::new(self.child));
+            self.outbox.push(self.parent, self.session, join);
+            return;
+        }
+        let Some(next) = self.standby.parents.pop_front() else {
+            return;
+        };
+        self.standby.parents.push_back(self.parent);
+        (self.parent, self.standby.heard) = (next, now);
+        self.stats.parents_changed += 1;
+        if let Stage::Joining(join) = &mut self.stage {
+            join.at = now;
+            return;
+        }
+        // It learns its child by this, and repairs what the other one has left open. The other one is not
+        // told: until it gives up this child, the source keeps what that lacks.
+        self.acknowledge(now);
+        for sequence in self.asked.keys().copied().collect::<Vec<_>>() {
+            self.ask(now, sequence, self.retry());
         }
     }
 

@@ -71,6 +71,8 @@ qsm_metrics::metrics! {
         repairs_unneeded: counter(packets),
         /// Packets asked for, repetitions included.
         nacked: counter(packets),
+        /// Parents that were silent, and in whose place another one came.
+        parents_changed: counter(parents),
         /// Loss events: losses in a round trip are one.
         loss_events: counter(events),
         /// Feedback sent on the rate that this receiver can take.

@@ -31,15 +31,17 @@ const AGAIN: Duration = Duration::from_millis(5);
 #[command(before_help = examples!(
     "qsm relay sub news --parent 10.0.0.2:4490           until the source ends"
     "qsm relay sub news --parent 10.0.0.2:4490 --count 1"
+    "qsm relay sub news --parent 10.0.0.2:4490 --parent 10.0.0.3:4490    two relays of a site"
     "qsm relay sub news --parent 10.0.0.2:4490 --json    one object in a line for each message"
 ))]
 pub(crate) struct SubscribeArgs {
     /// Name of the stream
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Relay of this site, or the source
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) parent: String,
+    /// Relay of this site, or the source. Named again: another one, which takes over when the first is
+    /// silent for half a second; not with --identity
+    #[arg(long, value_name = "HOST:PORT", required = true)]
+    pub(crate) parent: Vec<String>,
     /// From where it speaks to its parent [default: any port]
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = ANY, hide_default_value = true)]
     pub(crate) listen: SocketAddr,
@@ -71,11 +73,21 @@ pub(super) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let place = Place::Receiver(&args.name);
     let port = Port::open(args.listen, args.loss, &args.guard, place)?;
-    let parent = parent_address(&args.parent, port.address()?)?;
+    let parents = parents(args, port.address()?)?;
+    let Some(&parent) = parents.first() else {
+        return Err(Failure::usage(
+            "no parent is named",
+            "name one with --parent HOST:PORT",
+        ));
+    };
     let books = Books::<ReceiverStats>::default();
     let served = books.serve(args.stats)?;
     let mut subscriber = Subscriber::new(args, port, parent)?;
     subscriber.port.connect(parent);
+    for other in &parents[1..] {
+        let now = subscriber.port.now();
+        subscriber.receiver.add_parent(now, *other);
+    }
     let limit = args.timeout.map(|limit| subscriber.port.now().after(limit));
     let (mut patience, mut look) = (Patience::new(parent), Instant(0));
     while !subscriber.ended && !stop.is_asked() {
@@ -85,13 +97,16 @@ pub(super) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
             continue;
         }
         look = now.after(LOOK);
+        if subscriber.follow() {
+            patience = Patience::new(subscriber.parent);
+        }
         let waits = !subscriber.receiver.is_member();
         patience.look(now, waits);
         if waits && limit.is_some_and(|limit| now >= limit) {
             let why = subscriber.port.failure();
             let why = why.map_or(String::new(), |why| format!(": {why}"));
             return Err(Failure::timeout(
-                format!("the parent {parent} has not answered{why}"),
+                format!("the parent {} has not answered{why}", subscriber.parent),
                 "is it running, can this host reach it, and do its own parents answer? or give a longer \
                  --timeout",
             ));
@@ -100,6 +115,18 @@ pub(super) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
     }
     drop(served);
     subscriber.end(args)
+}
+
+/// The addresses of all parents, the first one first.
+fn parents(args: &SubscribeArgs, own: SocketAddr) -> Result<Vec<SocketAddr>, Failure> {
+    if args.parent.len() > 1 && args.guard.identity.is_some() {
+        return Err(Failure::usage(
+            "a receiver with --identity has one parent",
+            "name one --parent; a link with a token to a second one is not made yet",
+        ));
+    }
+    let addresses = args.parent.iter().map(|parent| parent_address(parent, own));
+    addresses.collect()
 }
 
 /// A receiver with its socket, and what it writes to.
@@ -140,6 +167,18 @@ impl Subscriber {
             ended: false,
             out: Vec::new(),
         })
+    }
+
+    /// Says that another parent has taken over, if so.
+    fn follow(&mut self) -> bool {
+        let (before, now) = (self.parent, self.receiver.parent());
+        if before == now {
+            return false;
+        }
+        self.parent = now;
+        let line = format!("the parent {before} is silent; {now} takes its place");
+        Note::warn("parent", &line).address(&now.to_string()).say();
+        true
     }
 
     /// Waits for something, and carries it out.
