@@ -72,8 +72,8 @@ pub struct Network {
     bottleneck: Bottleneck,
     narrow: BTreeSet<(usize, usize)>,
     payload_bytes: Option<usize>,
-    /// Number that the source began behind.
-    base: u64,
+    /// Number of the last packet that the source has taken.
+    taken: u64,
     order: u64,
     mischief: Mischief,
     steps: Vec<Step>,
@@ -123,7 +123,7 @@ impl Network {
             bottleneck: Bottleneck::new(1, 0),
             narrow: BTreeSet::new(),
             payload_bytes: None,
-            base: 0,
+            taken: 0,
             order: 0,
             mischief: Mischief::None,
             steps: Vec::new(),
@@ -319,10 +319,10 @@ impl Network {
     /// # Errors
     /// The source does not take it.
     pub fn send(&mut self) -> Result<u64, SendError> {
-        let (now, bytes, base) = (self.now, self.payload_bytes, self.base);
-        let source = self.source_mut();
-        let next = base + source.stats().sent + source.waiting() + 1;
-        let sent = source.send(now, &payload(next, bytes));
+        let payload = payload(self.taken + 1, self.payload_bytes);
+        let now = self.now;
+        let sent = self.source_mut().send(now, &payload);
+        self.taken += u64::from(sent.is_ok());
         self.pump(SOURCE);
         sent
     }
@@ -338,7 +338,7 @@ impl Network {
     pub fn restart_source(&mut self, behind: u64, window: u64) {
         let mut source = Source::new(SESSION, self.timing, window);
         source.number_behind(behind);
-        self.base = behind;
+        self.taken = behind;
         self.nodes[SOURCE].role = Role::Source(Box::new(source));
     }
 

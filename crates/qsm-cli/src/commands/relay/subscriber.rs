@@ -177,7 +177,7 @@ impl Subscriber {
         }
         self.parent = now;
         let line = format!("the parent {before} is silent; {now} takes its place");
-        Note::warn("parent", &line).address(&now.to_string()).say();
+        Note::warn("waiting", &line).address(&now.to_string()).say();
         true
     }
 
