@@ -539,8 +539,11 @@ impl Endpoint {
 
     /// Whether a packet's messages must wait for those of a region that was left before.
     fn held(&mut self, id: RegionId, incoming: &Incoming<'_>, from: SocketAddr) -> bool {
-        let member = self.regions.table.get(id).is_some_and(Region::member);
+        let region = self.regions.table.get(id);
+        let member = region.is_some_and(Region::member);
         let (sender, source) = (incoming.header.origin, incoming.source(from));
+        // Where packets wait for proof anybody may have sent this one.
+        let source = source.filter(|_| !region.is_some_and(Region::waits_for_proof));
         member && self.regions.table.held(self.node.now, id, sender, source)
     }
 

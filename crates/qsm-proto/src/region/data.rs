@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use qsm_wire::membership::OriginDemand;
 use qsm_wire::{DataHeader, Heartbeat, Origin};
 
 use super::queries::{reaches, says_nothing};
@@ -291,7 +290,7 @@ impl RegionCx<'_> {
             }
             _ => {
                 self.node.stats.discard_view += 1;
-                match self.region.origin_demand() == Some(OriginDemand::Verified) {
+                match self.region.waits_for_proof() {
                     true => self.place_unknown(sender),
                     false => self.region.ask_later(self.node.now, source, sender),
                 }

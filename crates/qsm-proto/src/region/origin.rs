@@ -56,6 +56,12 @@ impl Region {
         self.proof.as_ref().map(|proof| proof.demand())
     }
 
+    /// Tells whether packets of others wait for their proof.
+    #[must_use]
+    pub(crate) fn waits_for_proof(&self) -> bool {
+        self.origin_demand() == Some(OriginDemand::Verified)
+    }
+
     /// The key by which this node signs what it sends here, if it has to.
     pub(super) fn signing_key(&self, node: &NodeState) -> Option<Arc<NodeKey>> {
         node.signing_key.clone().filter(|_| self.proof.is_some())
@@ -103,7 +109,7 @@ impl RegionCx<'_> {
         if stream.is_some_and(ReceiveStream::is_judged) || self.region.key_of(sender).is_some() {
             return true;
         }
-        let takes = self.region.origin_demand() != Some(OriginDemand::Verified);
+        let takes = !self.region.waits_for_proof();
         self.node.stats.discard_untrusted += u64::from(!takes);
         takes
     }

@@ -263,7 +263,7 @@ impl ReceiveStream {
     }
 
     /// The sender itself says that it has sent so many, and, if it has finished, that there are no more. Numbers above
-    /// that, which packets without proof and others speak of, are forgotten with these once none has made the stream longer for
+    /// that, which only packets without proof speak of, are forgotten with these once none has made the stream longer for
     /// a while: what is on its way behind this word would be missing again by its seal. Rule R-SEC-32.
     pub(crate) fn forget_unsent(
         &mut self,
@@ -274,13 +274,8 @@ impl ReceiveStream {
         let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
         let long =
             proof.is_some_and(|proof| word.finished || now.since(proof.doubted) >= DOUBTED_FOR);
-        let sealed = proof.map_or(0, |proof| proof.verifier.sealed_upto());
-        let known = word.highest.max(sealed).max(self.contiguous());
-        if !long {
-            return;
-        }
-        self.announced = self.announced.min(known);
-        if self.highest <= known {
+        let known = word.highest.max(self.claimed()).max(self.contiguous());
+        if !long || self.highest <= known {
             return;
         }
         while self.highest > known {
