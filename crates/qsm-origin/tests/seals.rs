@@ -5,8 +5,7 @@ use core::time::Duration;
 use proptest::prelude::*;
 use qsm_identity::NodeKey;
 use qsm_origin::{
-    Finding, SEAL_AFTER, SEAL_GROUP, Sealer, SealerError, Verdict, Verifier,
-    WINDOW_PACKETS,
+    Finding, SEAL_AFTER, SEAL_GROUP, Sealer, SealerError, Verdict, Verifier, WINDOW_PACKETS,
 };
 use qsm_wire::{
     CHECKSUM_AT, ChannelId, Chunk, Coverage, DataHeader, FLAGS_AT, GroupId, HOP_AT, Header, Hop,
