@@ -175,6 +175,8 @@ fn a_node_that_its_last_region_let_go_stays_away_until_it_asks_for_something() {
 fn a_node_that_has_drained_its_last_region_is_back() {
     let mut registry = registry(33);
     let region = three(&mut registry);
+    make_common(&mut registry, 2);
+    registry.batch(NOW);
     set_away(&mut registry, 0, AwayReason::Silent);
     enter(&mut registry, 0, [2]);
     registry.batch(NOW);

@@ -61,6 +61,7 @@ fn a_region_that_all_are_leaving_is_entered_by_nobody_again() {
     registry.batch(NOW);
     let old = home(&registry, 1);
     for node in 1..=2 {
+        make_common(&mut registry, 2 + node);
         enter(&mut registry, node, [2 + node]);
     }
     registry.batch(NOW);
