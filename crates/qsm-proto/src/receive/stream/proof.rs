@@ -167,6 +167,7 @@ impl ReceiveStream {
                     proof.proven = proof.proven.max(self.contiguous);
                 }
                 proof.demand = demand;
+                proof.begun |= !proof.waits_for_proof();
             }
             (proof, _) => *proof = None,
         }
