@@ -87,6 +87,7 @@ impl RetryInterval {
 
 /// A run of missing packets with one history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Gap {
     /// First missing number.
     pub first: u64,
