@@ -23,7 +23,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host protection
+.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-fourth unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host protection
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -79,7 +79,7 @@ demo: demo-deps ## build the program and run its demonstration
 	$(TARGET_DIR)/release/qsm demo
 
 test: deps format lint unit-build ## format, lints, all tests, documentation, the gate: what must pass
-	$(call run_parts,4,unit-first unit-second unit-third unit-beside)
+	$(call run_parts,5,unit-first unit-second unit-third unit-fourth unit-beside)
 	@echo
 	@$(TELL_SKIPPED)
 	@echo "make test: everything passed (format, lints, tests, documentation, instruction counts)"
@@ -102,7 +102,7 @@ define run_parts
 endef
 
 unit: unit-build ## all tests of the workspace, the decoders' fuzz smoke among them
-	$(call run_parts,3,unit-first unit-second unit-third)
+	$(call run_parts,4,unit-first unit-second unit-third unit-fourth)
 	$(CARGO) test $(LOCKED) --workspace --doc
 	@$(TELL_SKIPPED)
 
@@ -112,13 +112,16 @@ unit-build:
 
 # Most tests of processes wait most of the time; the parts take about as long.
 unit-first:
-	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --test '[a-e]*'
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --test '[a-d]*'
 
 unit-second:
-	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --test '[f-p]*'
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --test '[e-m]*'
 
 unit-third:
-	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins --test '[q-z]*'
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --test '[n-q]*'
+
+unit-fourth:
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins --test '[r-z]*'
 
 # Compiles and counts instructions while the parts wait, and gives way to them.
 unit-beside:

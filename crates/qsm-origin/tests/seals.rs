@@ -544,3 +544,24 @@ proptest! {
         prop_assert_eq!(verifier.unproven().count(), 0);
     }
 }
+
+#[test]
+fn packets_that_nobody_has_sent_are_forgotten_and_those_that_a_seal_speaks_of_are_not() {
+    let mut maker = Maker::new();
+    let mut verifier = maker.verifier();
+    let mut findings = Vec::new();
+    let mut sent = maker.train(2);
+    sent.push(maker.data());
+    let verdicts = sent
+        .iter()
+        .map(|packet| verifier.take(packet, &mut findings));
+    assert_eq!(verdicts.last(), Some(Verdict::Waits));
+    verifier.forget_above(1);
+    assert!(verifier.is_proven(2) && verifier.is_proven(3));
+    assert_eq!(verifier.unproven().next(), None);
+    findings.clear();
+    let seal = maker.seal();
+    assert_eq!(verifier.take(&seal, &mut findings), Verdict::Proven);
+    assert_eq!(findings, []);
+    assert_eq!(verifier.take(&sent[3], &mut findings), Verdict::Proven);
+}
