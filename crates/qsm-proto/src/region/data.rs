@@ -68,7 +68,7 @@ impl RegionCx<'_> {
             stream.note_source(head.sequence, from);
         }
         if incoming.header.hop.is_first() {
-            match stream.waits_for_proof() {
+            match proves && stream.waits_for_proof() {
                 true => stream.heard(self.node.now),
                 false => stream.heard_from(self.node.now, from),
             }

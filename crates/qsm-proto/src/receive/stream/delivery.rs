@@ -85,7 +85,9 @@ impl ReceiveStream {
     /// Whether something waits for delivery.
     #[must_use]
     pub fn undelivered(&self) -> bool {
-        self.delivered < self.deliverable() || self.has_numbers_to_tell() || self.may_settle()
+        self.delivered < self.deliverable()
+            || self.has_numbers_to_tell()
+            || self.is_judged() && self.may_settle()
     }
 
     /// Delivers a kept packet unless it has to wait; frees its place if it need not be cached.

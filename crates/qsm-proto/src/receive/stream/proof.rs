@@ -470,6 +470,7 @@ impl ReceiveStream {
     }
 
     /// Tells whether delivery may go on by what has been proven or given up since it was tried last.
+    #[cold]
     pub(super) fn may_settle(&self) -> bool {
         let proof = self.proof.as_ref();
         let proof = proof.filter(|proof| proof.waits_for_proof() && proof.begun);
