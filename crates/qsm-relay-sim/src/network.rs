@@ -264,7 +264,7 @@ impl Network {
         &self.nodes[node].heard
     }
 
-    /// What has been sent and has arrived since it was forgotten last.
+    /// Packets that have been sent and have arrived since they were forgotten last.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps

@@ -62,7 +62,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What the stream's host does next.
+/// Next step of a run.
 #[derive(Debug, Clone, Copy)]
 enum Due {
     Fault(usize),

@@ -90,7 +90,7 @@ pub struct News {
     pub at: Instant,
     /// The receiver.
     pub node: usize,
-    /// What it was told.
+    /// News that it was told.
     pub told: Told,
 }
 
@@ -126,7 +126,7 @@ pub struct Heard {
     pub delivered: Vec<u64>,
     /// Packets that it was told are lost.
     pub lost: Vec<u64>,
-    /// How often the stream has ended.
+    /// Number of times that the stream has ended.
     pub ended: u32,
     /// Packets whose payload was another one.
     pub damaged: Vec<u64>,

@@ -5,7 +5,7 @@ use core::fmt;
 pub struct Violation {
     /// Name of the checker.
     pub checker: &'static str,
-    /// What it saw.
+    /// Account of what it saw.
     pub message: String,
 }
 

@@ -134,7 +134,7 @@ impl RegionCx<'_> {
         }
     }
 
-    /// Who knows says so.
+    /// Takes the word of who knows where a stream begins.
     pub(super) fn begin_by_word(&mut self, beat: &Heartbeat<'_>) {
         let sender = beat.stream.origin;
         let joined = self.region.history.joined();

@@ -84,7 +84,7 @@ impl Net {
         });
     }
 
-    /// What has been sent, whatever became of it.
+    /// Packets that have been sent, whatever became of them.
     pub(crate) fn sent(&self) -> impl Iterator<Item = &Step> {
         self.steps().iter().filter(|step| step.is_sent())
     }

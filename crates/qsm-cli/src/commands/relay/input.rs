@@ -34,7 +34,7 @@ impl Feeder {
     }
 }
 
-/// What has become of a message for an input.
+/// Fate of a message for an input.
 pub(super) enum Fed {
     Taken,
     /// There is no room for it yet.

@@ -12,7 +12,7 @@ pub(super) struct Patience {
     /// How long it has been waited for.
     since: Option<qsm_wire::Instant>,
     said: bool,
-    /// What else may be wrong, as a question.
+    /// Another thing that may be wrong, as a question.
     doubt: String,
 }
 

@@ -125,7 +125,7 @@ pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
     )
 }
 
-/// What happens to messages while there is no receiver.
+/// Fate of messages while there is no receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audience {
     /// They are sent all the same.

@@ -21,7 +21,7 @@ use super::show;
     "qsm sim relay --first 494 --seeds 1        one of them"
 ))]
 pub(super) struct RelayArgs {
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first seed

@@ -198,7 +198,7 @@ impl ReceiveStream {
         }
     }
 
-    /// How many more of its packets can be kept for certain.
+    /// Number of its packets that can still be kept for certain.
     fn room_packets(&self, store: &PacketStore) -> u64 {
         match self.leaves_room(self.held, store) {
             true => 0,

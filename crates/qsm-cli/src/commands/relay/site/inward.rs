@@ -25,9 +25,9 @@ use crate::commands::relay::stream::{session, timing};
 
 /// Packets that wait to be published. Further ones are not acknowledged, so that the other site's gateway waits.
 const WAITING_MAX: usize = 1024;
-/// How soon a full queue is asked again.
+/// Time after which a full queue is asked again.
 const AGAIN: Duration = Duration::from_millis(5);
-/// How soon a site that has ended is asked for again.
+/// Time after which a site that has ended is asked for again.
 const REJOIN: Duration = Duration::from_secs(1);
 
 /// Another site, seen from here.

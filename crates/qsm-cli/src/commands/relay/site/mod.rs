@@ -48,9 +48,9 @@ use crate::commands::subscribe::Full;
 use crate::group_name::check_pattern;
 use crate::node;
 
-/// How often events of the node are looked at.
+/// Time between two looks at events of the node.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long saying goodbye may take.
+/// Most time for saying goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Arguments of `qsm relay site`.

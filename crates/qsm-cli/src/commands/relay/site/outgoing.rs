@@ -17,9 +17,9 @@ use super::stats::SiteCounts;
 use crate::commands::relay::input::{Fed, Feeder};
 use crate::senders::Senders;
 
-/// How often the end is looked for while nothing comes.
+/// Time between two looks for the end while nothing comes.
 const LOOK: Duration = Duration::from_millis(100);
-/// How soon a full input is asked again.
+/// Time after which a full input is asked again.
 const AGAIN: Duration = Duration::from_millis(1);
 /// Messages that give way in one go.
 const YIELDED: usize = 256;
@@ -79,7 +79,7 @@ impl Outgoing {
 /// The subscription, and those who want room in it.
 pub(super) struct Reading {
     pub(super) subscription: Subscription,
-    /// What comes from another site finds no room at this node's senders, because this subscription is full.
+    /// Messages from another site find no room at this node's senders, because this subscription is full.
     yields: AtomicBool,
 }
 
@@ -104,7 +104,7 @@ impl Reading {
     }
 }
 
-/// What becomes of messages.
+/// Fate of messages.
 struct Lines {
     site: String,
     packer: Packer,
@@ -112,9 +112,9 @@ struct Lines {
     counts: Arc<SiteCounts>,
     /// The message with its trailer.
     message: Vec<u8>,
-    /// That was said.
+    /// A loop was found, and said.
     has_looped: bool,
-    /// That was said.
+    /// Messages gave way, and that was said.
     has_yielded: bool,
 }
 
@@ -165,7 +165,7 @@ impl Lines {
         }
     }
 
-    /// What has come from a tree is never sent into one. Rule R-RELAY-26.
+    /// Messages that have come from a tree are never sent into one. Rule R-RELAY-26.
     fn forward(&mut self, message: &Message) {
         if let Some(relayed) = message.relayed() {
             if relayed.site == self.site {

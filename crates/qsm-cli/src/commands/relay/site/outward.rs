@@ -14,7 +14,7 @@ use crate::commands::relay::events::Events;
 use crate::commands::relay::input::Input;
 use crate::commands::relay::publisher::Publisher;
 
-/// How long other sites may take to get the rest.
+/// Most time for other sites to get the rest.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// The stream of this site.

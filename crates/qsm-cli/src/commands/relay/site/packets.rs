@@ -23,7 +23,7 @@ const RECORD_BYTES_MAX: usize = 1 + GROUP_NAME_BYTES_MAX + MESSAGE_BYTES_MAX + R
 /// Makes packets of records. Rule R-RELAY-27.
 #[derive(Debug)]
 pub(super) struct Packer {
-    /// What each packet begins with.
+    /// Beginning of each packet.
     head: Vec<u8>,
     packet: Vec<u8>,
     /// A record begins in the packet.
@@ -100,7 +100,7 @@ impl Packer {
     }
 }
 
-/// What a packet consists of.
+/// Parts of a packet.
 struct Parts<'a> {
     site: &'a str,
     /// Where the first record begins in the body.

@@ -16,19 +16,19 @@ use super::outgoing::Reading;
 use super::packets::{Record, Refused, Unpacker};
 use super::stats::SiteCounts;
 
-/// How long a message waits for room at this cluster's senders. A node that holds them up is set aside before.
+/// Time that a message waits for room at this cluster's senders. A node that holds them up is set aside before.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long a message waits before the gateway's own full queue counts as what is in its way: when both move,
+/// Time that a message waits before the gateway's own full queue counts as what is in its way: when both move,
 /// there is room sooner.
 const DEADLOCK: Duration = Duration::from_millis(250);
-/// How soon a full sender is asked again.
+/// Time after which a full sender is asked again.
 const AGAIN: Duration = Duration::from_millis(1);
-/// How soon a group that was refused is tried again.
+/// Time after which a group that was refused is tried again.
 const REOPEN: Duration = Duration::from_secs(10);
 /// Most groups that another site publishes to.
 const GROUPS_MAX: usize = 1 << 16;
 
-/// What the parts of other sites have in common.
+/// Things that the parts of other sites have in common.
 pub(super) struct Common {
     pub(super) reading: Arc<Reading>,
     pub(super) counts: Arc<SiteCounts>,
