@@ -532,9 +532,9 @@ impl Answering<'_> {
         };
         let target = match next {
             Some(member) => RequestTarget::Member(member),
-            // The asker goes to the sender by itself, and gives up what a dead one sent only by the
-            // word of its cachers.
-            None if for_others || stream.sender_dead() => return None,
+            // The asker goes to the sender by itself, and gives up what a dead one sent, or one that has
+            // not got it any more, only by the word of its cachers. Rule R-NAK-8.
+            None if for_others || stream.sender_lacks(sequence) => return None,
             None => RequestTarget::Sender,
         };
         Some(PlannedRequest {
@@ -601,7 +601,8 @@ impl Answering<'_> {
         let (header, ranges) = (self.header, merged(absent));
         let mut to = vec![from];
         let stream = self.streams.get(&asked.stream.origin);
-        if stream.is_some_and(|stream| !stream.sender_dead()) {
+        // It is this node that sends what it has no such stream of.
+        if stream.is_none_or(|stream| !stream.sender_dead()) {
             let view = self.history.nearest(asked.view);
             let waiters = asked.waiters.iter();
             let waiting = waiters.filter_map(|index| view.member(*index));

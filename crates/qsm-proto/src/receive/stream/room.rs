@@ -41,6 +41,11 @@ impl ReceiveStream {
         sequence <= self.gone_upto && self.misses(sequence)
     }
 
+    /// Tells whether its sender is dead, or has said that it has not got this packet any more.
+    pub(crate) fn sender_lacks(&self, sequence: u64) -> bool {
+        self.sender_dead() || sequence <= self.gone_upto
+    }
+
     /// Everything that has arrived has been read: what others have announced and is not here is
     /// missing, as far as there is room for it. The next packet in order needs none. Returns what
     /// of it the sender has said that it has not any more.
