@@ -171,3 +171,33 @@ fn a_pause_costs_no_rate_and_no_reports() {
     let used = throughput(&mut net, receivers[0], 5);
     assert!(used > 400_000, "{used}");
 }
+
+/// R-RELAY-16: there is nothing to measure but the round trip.
+#[test]
+fn a_receiver_that_nothing_has_come_to_reports_its_round_trip_and_then_keeps_silent() {
+    for between in [true, false] {
+        let near = Link {
+            delay: Duration::from_micros(50),
+            ..Link::clean(0)
+        };
+        let mut net = Net::rated(1, near);
+        let parent = if between { net.relay(SOURCE) } else { SOURCE };
+        let receiver = net.receiver(parent);
+        net.settle(1);
+        net.run(SECOND);
+        let reports = |net: &Net| {
+            let receiver = net.receiver_at(receiver).stats().feedback_sent;
+            [receiver, net.source().stats().feedback_received]
+        };
+        let first = reports(&net);
+        assert!(
+            first.iter().all(|told| (2..=10).contains(told)),
+            "{first:?}"
+        );
+        assert!(net.receiver_at(receiver).round_trip().is_some());
+        // Four packets in a round trip, which the source knows by them.
+        assert!(rate(&net) > 1_000_000, "{}", rate(&net));
+        net.run(SECOND * 60);
+        assert_eq!(reports(&net), first);
+    }
+}

@@ -93,11 +93,6 @@ impl Gauge {
         news
     }
 
-    /// The source has been silent for so long.
-    pub(crate) fn silence(&self, now: Instant) -> Duration {
-        now.since(self.arrived)
-    }
-
     /// The rate that this receiver can take, with the round trip to its source, once known.
     pub(crate) fn limit(&self, round_trip_us: u32) -> Limit {
         let loss_ppb = self.losses.rate_ppb();
@@ -176,6 +171,5 @@ mod tests {
         let later = Instant(60_000_000_000);
         gauge.arrived(later, 201, 972, PATH);
         assert_eq!(gauge.limit(TRIP_US).rate, 2_000_000);
-        assert_eq!(gauge.silence(later.after(SPAN_MIN)), SPAN_MIN);
     }
 }

@@ -8,8 +8,6 @@ use crate::packet::{Feedback, Limit};
 
 /// Age at which a limit does not count any more: its receiver may be gone.
 const LIFETIME: Duration = Duration::from_secs(3);
-/// Silence of all children after which there is nothing to pass up.
-const QUIET: Duration = Duration::from_secs(1);
 /// Round trips after which a receiver's limit is old if it has lost nothing: what it received then says
 /// nothing about a rate that has grown since.
 const FRESH_TRIPS: u32 = 4;
@@ -68,12 +66,6 @@ impl Limits {
             .min_by_key(|told| told.limit.rate);
         let chosen = lowest.or_else(|| told.max_by_key(|told| told.at));
         chosen.map(|told| told.limit)
-    }
-
-    /// Tells whether a child has told something just now.
-    pub(crate) fn is_fresh(&self, now: Instant) -> bool {
-        let mut told = self.told.iter();
-        told.any(|told| now.since(told.at) <= QUIET)
     }
 
     /// Longest round trip of a receiver to the source, microseconds; 0: not known.

@@ -32,7 +32,7 @@ impl Rates {
     pub(crate) fn feedback(&mut self, cx: &mut Context<'_>, place: usize, told: &Feedback) -> Echo {
         cx.stats.feedback_received += 1;
         self.limits.tell(cx.now, place, told);
-        self.reporter.wake();
+        self.reporter.wake(cx.now);
         if let Some(limit) = self.limits.lowest(cx.now) {
             self.reporter.news(cx.now, &limit);
         }
@@ -52,9 +52,6 @@ impl Rates {
     pub(crate) fn due(&mut self, cx: &mut Context<'_>) {
         self.timer = Instant::NEVER;
         let limit = self.limits.lowest(cx.now);
-        if !self.limits.is_fresh(cx.now) {
-            self.reporter.sleep();
-        }
         if cx.now >= self.reporter.due() {
             // Nothing has come yet: the round trip is of use alone.
             let limit = limit.unwrap_or_else(|| Limit {

@@ -82,8 +82,6 @@ impl Standby {
     }
 }
 
-/// Silence of a source after which there is nothing to report on its rate.
-const QUIET: Duration = Duration::from_secs(2);
 /// Round trip before it is measured, microseconds.
 const FIRST_TRIP_US: u32 = 100_000;
 
@@ -204,6 +202,10 @@ impl Receiver {
             }
             (Body::Repair(data), Stage::Member) => {
                 self.stats.repairs_received += 1;
+                if let Some(rates) = &mut self.rates {
+                    // The source's rate is that of repairs, too.
+                    rates.reporter.wake(now);
+                }
                 let needed = self.data(now, data);
                 self.stats.repairs_unneeded += u64::from(!needed);
             }
@@ -394,7 +396,7 @@ impl Receiver {
             return;
         };
         let Rates { gauge, reporter } = &mut **rates;
-        reporter.wake();
+        reporter.wake(now);
         let trip = reporter.round_trip_us();
         let path = Path {
             round_trip_us: trip.unwrap_or(FIRST_TRIP_US),
@@ -424,12 +426,6 @@ impl Receiver {
             return;
         };
         let Rates { gauge, reporter } = &mut **rates;
-        if now < reporter.due() {
-            return;
-        }
-        if gauge.silence(now) > QUIET {
-            reporter.sleep();
-        }
         if now < reporter.due() {
             return;
         }

@@ -13,6 +13,8 @@ const IDLE_TRIPS: u32 = 6;
 /// Bounds of that time.
 const IDLE_MIN: Duration = Duration::from_millis(100);
 const IDLE_MAX: Duration = Duration::from_secs(1);
+/// Round trips without a packet after which there is nothing to report: of the last ones all is told.
+const QUIET_TRIPS: u32 = 4;
 /// Shortest time between two reports of the same rate.
 const BUSY_MIN: Duration = Duration::from_millis(1);
 
@@ -27,10 +29,14 @@ pub(crate) struct Reporter {
     above_us: Option<u32>,
     /// Word of the last echo.
     source: Tempo,
-    /// Nothing comes that could be measured.
-    asleep: bool,
+    /// When something has come last of which there is to report.
+    woken: Instant,
+    /// The parent has answered the last report.
+    answered: bool,
     told: Limit,
     told_at: Instant,
+    /// Time from the last report to the next one.
+    interval: Duration,
     due: Instant,
 }
 
@@ -42,9 +48,11 @@ impl Reporter {
             hop_us: None,
             above_us: None,
             source: Tempo::default(),
-            asleep: false,
+            woken: now,
+            answered: false,
             told: Limit::default(),
             told_at: now,
+            interval: FIRST_TRIP,
             due: now,
         }
     }
@@ -53,6 +61,7 @@ impl Reporter {
     pub(crate) fn echo(&mut self, now: Instant, echo: &Echo) {
         let trip = now.0.saturating_sub(echo.sent) / 1000;
         let measured = u32::try_from(trip).ok().filter(|_| echo.sent <= now.0);
+        let first = self.hop_us.is_none();
         if let Some(measured) = measured {
             let measured = measured.max(1);
             let smoothed = self.hop_us.map_or(measured, |before| {
@@ -66,6 +75,14 @@ impl Reporter {
             limiting: echo.limiting,
             rate: echo.rate,
         };
+        self.answered |= echo.sent == self.told_at.0;
+        if first {
+            self.interval = self.trip().max(BUSY_MIN);
+            self.due = self.due.min(self.told_at.after(self.interval)).max(now);
+        }
+        if self.round_trip_us().is_some() && self.told.round_trip_us == 0 {
+            self.wake(now);
+        }
     }
 
     /// Smoothed round trip to the parent, microseconds.
@@ -83,22 +100,24 @@ impl Reporter {
         self.source
     }
 
-    /// When a report is due next, if ever.
+    /// When a report is due next. Never while nothing comes, if the round trip is known and the last
+    /// report was answered.
     pub(crate) fn due(&self) -> Instant {
-        if self.asleep {
+        let quiet = self.trip().max(BUSY_MIN) * QUIET_TRIPS;
+        if self.is_settled() && self.due > self.woken.after(quiet) {
             Instant::NEVER
         } else {
             self.due
         }
     }
 
-    /// Reports nothing until it is woken: nothing comes. The round trip is measured nevertheless.
-    pub(crate) fn sleep(&mut self) {
-        self.asleep = self.round_trip_us().is_some();
+    /// Something has come, of which there is to report.
+    pub(crate) fn wake(&mut self, now: Instant) {
+        self.woken = now;
     }
 
-    pub(crate) fn wake(&mut self) {
-        self.asleep = false;
+    fn is_settled(&self) -> bool {
+        self.answered && self.round_trip_us().is_some()
     }
 
     /// Hastens the next report for a limit that is lower than the one told last, or is the source's.
@@ -115,13 +134,16 @@ impl Reporter {
 
     /// The report that is due now.
     pub(crate) fn report(&mut self, now: Instant, limit: Limit) -> Feedback {
-        let interval = if self.hop_us.is_none() || self.limits(&limit) {
+        let again = self.woken < self.told_at && !self.is_settled();
+        self.interval = if again {
+            (self.interval * 2).min(IDLE_MAX)
+        } else if self.hop_us.is_none() || self.limits(&limit) {
             self.trip().max(BUSY_MIN)
         } else {
             (self.trip() * IDLE_TRIPS).clamp(IDLE_MIN, IDLE_MAX)
         };
-        (self.told, self.told_at) = (limit, now);
-        self.due = now.after(interval);
+        (self.told, self.told_at, self.answered) = (limit, now, false);
+        self.due = now.after(self.interval);
         Feedback {
             child: self.child,
             sent: now.0,
@@ -200,6 +222,40 @@ mod tests {
         reporter.echo(at(118), &tempo.echo(&feedback, None));
         assert_eq!(reporter.hop_us(), Some(11_000), "an eighth of the new one");
         assert_eq!(reporter.round_trip_us(), None, "the parent does not know");
+    }
+
+    /// R-RELAY-16: a parent that is not there is asked more and more seldom.
+    #[test]
+    fn a_round_trip_that_is_not_answered_is_asked_for_at_doubling_intervals() {
+        let mut reporter = Reporter::new(7, at(0));
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            let now = reporter.due();
+            reporter.report(now, Limit::default());
+            waits.push(reporter.due().since(now).as_millis());
+        }
+        assert_eq!(waits, [100, 100, 200, 400, 800, 1000]);
+    }
+
+    /// R-RELAY-16.
+    #[test]
+    fn nothing_is_reported_while_nothing_comes() {
+        let mut reporter = reporter(7, 500);
+        for ms in [30, 60, 90, 120] {
+            assert_eq!(
+                reporter.due(),
+                at(ms),
+                "four round trips after the first echo"
+            );
+            let feedback = reporter.report(at(ms), limit(500));
+            let echo = reporter.source().echo(&feedback, Some(20_000));
+            reporter.echo(at(ms + 10), &echo);
+        }
+        assert_eq!(reporter.due(), Instant::NEVER);
+        reporter.wake(at(500));
+        assert_eq!(reporter.due(), at(150), "at once");
+        reporter.report(at(500), limit(500));
+        assert_eq!(reporter.due(), at(530));
     }
 
     /// R-RELAY-16.
