@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 54] = [
+pub const EVENTS: [&str; 55] = [
     "address-lost",
     "admitted",
     "alone",
@@ -49,6 +49,7 @@ pub const EVENTS: [&str; 54] = [
     "holds",
     "left-out",
     "linked",
+    "list-refused",
     "live",
     "loopback",
     "looped",

@@ -378,6 +378,7 @@ fn name_of(event: &Event) -> &'static str {
         Event::Excluded => "excluded",
         Event::Expelled => "expelled",
         Event::Moved { .. } => "moved",
+        Event::ListRefused { .. } => "list-refused",
         Event::NotListening { .. } => "not-listening",
         Event::OverBudget(_) => "over-budget",
         Event::RegionView { .. } => "region-view",
@@ -435,6 +436,9 @@ fn describe(event: &Event, names: &Names) -> Option<(bool, String)> {
         Event::Forged(forged) => trouble(format!("FORGED: {}", forged_by(forged, names))),
         Event::OverBudget(_) => trouble(format!("OVER BUDGET: {event}")),
         Event::Stranger(_) => trouble(format!("STRANGER: {event}")),
+        Event::ListRefused { .. } => {
+            trouble(format!("LIST REFUSED: {}", printable(&event.to_string())))
+        }
         Event::RecordingStopped { .. } => {
             trouble(format!("NOT RECORDED: {}", printable(&event.to_string())))
         }

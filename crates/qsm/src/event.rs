@@ -166,6 +166,12 @@ pub enum Event {
     /// one, or none, or this node has none ([`NetworkOptions::key`](crate::NetworkOptions::key)). Told at once and
     /// then at most every 10 seconds.
     Stranger(Stranger),
+    /// A file of lists of revoked certificates ([`Identity::revoked_of`](crate::Identity::revoked_of)) was written anew and
+    /// cannot be used; the lists before it stay in force. Told once for each version of the file.
+    ListRefused {
+        /// Why.
+        reason: String,
+    },
     /// Messages that this node had accepted are not sent any more, and not all receivers are known
     /// to have them.
     Unconfirmed {
@@ -363,6 +369,10 @@ impl fmt::Display for Event {
             }
             Self::ServiceYielded => f.write_str("own membership service gave way to another"),
             Self::Stranger(stranger) => stranger.fmt(f),
+            Self::ListRefused { reason } => write!(
+                f,
+                "a list of revoked certificates cannot be used, and the one before it stays in force: {reason}"
+            ),
             Self::Unconfirmed { messages, cause } => write_unconfirmed(f, messages, *cause),
             Self::Unserved(unserved) => unserved.fmt(f),
         }

@@ -25,6 +25,7 @@ use super::lists::ListParts;
 use super::neighbours::{Contact, Neighbours, Who};
 use super::orders::Over;
 use super::packet::{SEEK_GROWTH, Way, admission, goes_to_one, place, read, refusal, seek};
+use super::revocations::CertificateLists;
 use super::session::Session;
 use super::signatures::{Checks, LastSigned};
 
@@ -53,6 +54,8 @@ pub(crate) enum EntryNews {
     Refused { reason: String },
     /// Somebody at this address says to be a service of the cluster, and is not.
     Untrusted { address: SocketAddr },
+    /// Lists of revoked certificates cannot be used; those before them stay in force.
+    ListRefused { reason: String },
 }
 
 /// Guard of a node, or of one who looks.
@@ -66,6 +69,8 @@ pub(crate) struct Entry {
     epochs: Epochs,
     sessions: Vec<ServiceSession>,
     attempts: Attempts,
+    /// Lists of revoked certificates, which may be written anew.
+    crl: Option<CertificateLists>,
     held: Vec<OwnDatagram>,
     neighbours: Neighbours,
     signer: Arc<NodeKey>,
@@ -118,6 +123,7 @@ impl Entry {
             epochs: Epochs::new(),
             sessions: Vec::new(),
             attempts: Attempts::new(now, signer, judge),
+            crl: CertificateLists::of(identity),
             held: Vec::new(),
             neighbours: Neighbours::new(pair_key),
             signer: Arc::clone(identity.key()),
@@ -289,9 +295,25 @@ impl Entry {
     /// Takes a list of revocations of a service. One that is no newer, or not the root's, changes nothing. A service that
     /// is in it is none any more.
     fn learn(&mut self, list: Revocations) {
-        if !self.attempts.learn(Arc::new(list)).unwrap_or(false) {
-            return;
+        if self.attempts.learn(Arc::new(list)).unwrap_or(false) {
+            self.leave_revoked();
         }
+    }
+
+    /// Takes lists of revoked certificates when they are others than before.
+    fn look_at_lists(&mut self) {
+        match self.crl.as_mut().and_then(CertificateLists::poll) {
+            Some(Ok(anchors)) => {
+                self.attempts.trust(anchors);
+                self.leave_revoked();
+            }
+            Some(Err(reason)) => self.tell(EntryNews::ListRefused { reason }),
+            None => {}
+        }
+    }
+
+    /// Ends the sessions with services that are revoked, and says so.
+    fn leave_revoked(&mut self) {
         let attempts = &self.attempts;
         let revoked = self
             .sessions
@@ -568,13 +590,16 @@ impl Guard for Entry {
         let sessions = self.sessions.iter();
         let words = sessions.filter_map(|one| one.session.words.due());
         let epochs = self.epochs.next_tick().map(|at| self.started + at);
-        words.chain(self.attempts.due()).chain(epochs).min()
+        let lists = self.crl.as_ref().map(|lists| Instant::now() + lists.due());
+        let own = words.chain(self.attempts.due()).chain(epochs);
+        own.chain(lists).min()
     }
 
     fn tick(&mut self, now: Instant) {
         self.epochs
             .tick(now.saturating_duration_since(self.started));
         self.attempts.tick(now);
+        self.look_at_lists();
         for one in &mut self.sessions {
             one.session.speak(now, &self.header, &mut self.own);
         }

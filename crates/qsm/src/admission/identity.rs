@@ -9,12 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use qsm_identity::{Grant, NodeKey, NodePublic, Role, RootKey, Token, TokenError};
 use qsm_x509::{Anchors, CertificateError, Chain};
 
+use super::revocations::CRL_BYTES_MAX;
 use crate::key::{KeyFileError, read_secret};
 
 /// Longest file of a token, of a root's public key or of certificates that is read, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 18;
-/// Longest file of lists of revoked certificates, bytes.
-pub(crate) const CRL_BYTES_MAX: u64 = 1 << 24;
 
 /// Identity of a node or a membership service: its key, the token or the certificates that say what it may do, and whom
 /// it trusts to make such: a root that makes tokens, authorities that issue certificates, or both. With it a cluster lets
@@ -133,8 +132,8 @@ impl Identity {
     }
 
     /// Takes no certificate that is in a list of revoked ones in this file, in PEM; each list is of one of the authorities
-    /// that are trusted already, or of one that they have certified. A service reads it again within a second of each
-    /// change, and shuts out who is revoked; a node reads it once.
+    /// that are trusted already, or of one that they have certified. It is read again within a second of each change: a
+    /// service shuts out who is revoked, and a node leaves a service that is.
     ///
     /// # Errors
     /// [`IdentityError`]: it cannot be read, holds something else, or no authority is trusted.
@@ -150,7 +149,7 @@ impl Identity {
     }
 
     /// The same with these lists of revoked certificates.
-    pub(crate) fn with_revoked(mut self, pem: &str) -> Result<Self, String> {
+    fn with_revoked(mut self, pem: &str) -> Result<Self, String> {
         let anchors = self.anchors.as_ref();
         let anchors = anchors.ok_or("no authority is trusted whose list it could be")?;
         let listed = anchors.with_revoked(pem.as_bytes());
@@ -191,6 +190,12 @@ impl Identity {
     #[must_use]
     pub fn root(&self) -> Option<RootKey> {
         self.root
+    }
+
+    /// The same with authorities that know of other lists.
+    pub(crate) fn with_anchors(mut self, anchors: Arc<Anchors>) -> Self {
+        self.anchors = Some(anchors);
+        self
     }
 
     /// The authorities that are trusted, if there are.

@@ -37,8 +37,8 @@ mod words;
 
 pub(crate) use entry::{Entrant, Entry, EntryNews};
 pub(crate) use gate::{Gate, GateLink, GateNews, GateOrder, Leaves};
-pub(crate) use identity::{Bearer, CRL_BYTES_MAX};
+pub(crate) use identity::Bearer;
 pub use identity::{Identity, IdentityError};
 pub(crate) use packet::refusal;
-pub(crate) use revocations::{LIST_BYTES_MAX, RevocationFile};
+pub(crate) use revocations::{CertificateLists, LIST_BYTES_MAX, RevocationFile};
 pub use stats::AdmissionStats;

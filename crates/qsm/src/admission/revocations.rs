@@ -3,12 +3,19 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+
+use qsm_x509::Anchors;
+
+use super::identity::Identity;
 
 /// Pause between two looks whether the file has changed.
 const LOOK: Duration = Duration::from_millis(500);
 /// Longest list of revocations that is read, bytes: one of all that it may have takes a third.
 pub(crate) const LIST_BYTES_MAX: u64 = 1 << 18;
+/// Longest file of lists of revoked certificates, bytes.
+pub(crate) const CRL_BYTES_MAX: u64 = 1 << 24;
 
 /// A file that somebody writes anew, as `qsm token revoke` does.
 #[derive(Debug)]
@@ -17,6 +24,13 @@ pub(crate) struct RevocationFile {
     bytes_max: u64,
     seen: Option<Seen>,
     look_at: Instant,
+}
+
+/// A file of lists of revoked certificates, and the authorities whose they are.
+#[derive(Debug)]
+pub(crate) struct CertificateLists {
+    anchors: Arc<Anchors>,
+    file: RevocationFile,
 }
 
 /// A version of the file.
@@ -77,5 +91,33 @@ impl RevocationFile {
     /// Time until it is to be looked at again.
     pub(crate) fn due(&self) -> Duration {
         self.look_at.saturating_duration_since(Instant::now())
+    }
+}
+
+impl CertificateLists {
+    /// Of an identity that names such a file.
+    pub(crate) fn of(identity: &Identity) -> Option<Self> {
+        Some(Self {
+            anchors: Arc::clone(identity.anchors()?),
+            file: RevocationFile::new(identity.crl()?.to_owned(), CRL_BYTES_MAX),
+        })
+    }
+
+    /// The authorities with the lists of the file, when it is another one than before; or why it cannot be used, once for
+    /// each version of it: the lists before it stay in force.
+    pub(crate) fn poll(&mut self) -> Option<Result<Arc<Anchors>, String>> {
+        let text = self.file.poll()?;
+        Some(text.and_then(|pem| {
+            let listed = self.anchors.with_revoked(pem.as_bytes());
+            let shown = self.file.path().display();
+            let listed = listed.map_err(|error| format!("{shown}: {error}"))?;
+            self.anchors = Arc::new(listed);
+            Ok(Arc::clone(&self.anchors))
+        }))
+    }
+
+    /// Time until the file is to be looked at again.
+    pub(crate) fn due(&self) -> Duration {
+        self.file.due()
     }
 }

@@ -8,9 +8,10 @@ use qsm_identity::{RevocationError, Revocations};
 use qsm_net::Ports;
 use qsm_seal::{Cipher, ClusterKey};
 use qsm_wire::NodeId;
+use qsm_x509::Anchors;
 
 use crate::admission::{
-    AdmissionStats, Bearer, CRL_BYTES_MAX, Gate, GateLink, GateNews, GateOrder, Identity,
+    AdmissionStats, Bearer, CertificateLists, Gate, GateLink, GateNews, GateOrder, Identity,
     IdentityError, LIST_BYTES_MAX, Leaves, RevocationFile,
 };
 use crate::error::StartError;
@@ -26,7 +27,7 @@ pub(crate) struct Protection {
     link: Arc<GateLink>,
     list: Option<RevocationFile>,
     /// Lists of revoked certificates.
-    crl: Option<RevocationFile>,
+    crl: Option<CertificateLists>,
     /// The newest list that holds: each run of the guard begins with it.
     revoked: Option<Revocations>,
     stats: AdmissionStats,
@@ -59,9 +60,7 @@ impl Protection {
             (Some(identity), list) => {
                 let checked = identity.check(cluster, Bearer::Service);
                 checked.map_err(StartError::Identity)?;
-                this.crl = identity
-                    .crl()
-                    .map(|path| RevocationFile::new(path.to_owned(), CRL_BYTES_MAX));
+                this.crl = CertificateLists::of(identity);
                 let read = list.as_mut().and_then(poll_list).transpose();
                 let list = read.map_err(no_list)?;
                 if let Some(list) = list {
@@ -108,12 +107,8 @@ impl Protection {
 
     /// The next news of the guard.
     pub(crate) fn poll(&mut self) -> Option<GateNews> {
-        match self.crl.as_mut().and_then(RevocationFile::poll) {
-            Some(Ok(pem)) => {
-                if let Err(reason) = self.trust(&pem) {
-                    return Some(GateNews::ListRefused { reason });
-                }
-            }
+        match self.crl.as_mut().and_then(CertificateLists::poll) {
+            Some(Ok(anchors)) => self.trust(anchors),
             Some(Err(reason)) => return Some(GateNews::ListRefused { reason }),
             None => {}
         }
@@ -133,21 +128,11 @@ impl Protection {
         }
     }
 
-    /// Takes lists of revoked certificates, for this guard and those to come.
-    fn trust(&mut self, pem: &str) -> Result<(), String> {
-        let Some(identity) = self.identity.clone() else {
-            return Ok(());
-        };
-        let listed = identity.clone().with_revoked(pem);
-        let identity = listed.map_err(|reason| match identity.crl() {
-            Some(path) => format!("{}: {reason}", path.display()),
-            None => reason,
-        })?;
-        if let Some(anchors) = identity.anchors() {
-            self.link.orders.push(GateOrder::Trust(Arc::clone(anchors)));
-        }
-        self.identity = Some(identity);
-        Ok(())
+    /// Takes authorities with other lists of revoked certificates, for this guard and those to come.
+    fn trust(&mut self, anchors: Arc<Anchors>) {
+        let identity = self.identity.take();
+        self.identity = identity.map(|identity| identity.with_anchors(Arc::clone(&anchors)));
+        self.link.orders.push(GateOrder::Trust(anchors));
     }
 
     /// Keeps a list for guards to come, if it holds and is not older than the one that is kept.
@@ -165,8 +150,9 @@ impl Protection {
 
     /// When there may be news without a datagram.
     pub(crate) fn due(&self) -> Option<Duration> {
-        let files = [&self.list, &self.crl].into_iter().flatten();
-        files.map(RevocationFile::due).min()
+        let list = self.list.as_ref().map(RevocationFile::due);
+        let crl = self.crl.as_ref().map(CertificateLists::due);
+        list.into_iter().chain(crl).min()
     }
 
     pub(crate) fn stats(&self) -> AdmissionStats {

@@ -7,12 +7,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use authority::{Authority, Issued};
-use qsm::{Builder, Cipher, Identity, Node, RequestError, Service, ServiceEvent};
+use qsm::{
+    Builder, Cipher, Event, Identity, Node, RequestError, Service, ServiceEvent, StrangerCause,
+};
 use qsm_x509::Anchors;
 use rcgen::date_time_ymd;
 
 use super::common::{self, PATIENCE, Place, expect_numbers, pattern};
-use super::{Plant, assert_clean, refused, subscriptions, wait_shut_out};
+use super::{Plant, assert_clean, refused, subscriptions, wait_for, wait_shut_out};
 
 /// A cluster whose service takes tokens and certificates.
 struct Works {
@@ -206,4 +208,36 @@ fn a_service_with_a_certificate_and_no_root_has_nodes_with_certificates() {
     assert!(error.contains("not one of a membership service"), "{error}");
     let counted = service.snapshot().unwrap().admission;
     assert_eq!((counted.admitted, counted.refused), (1, 1));
+}
+
+// Rules R-SEC-12, R-SEC-19.
+#[test]
+fn a_node_leaves_a_service_whose_certificate_is_revoked_while_it_runs() {
+    let works = Works::new();
+    let trusting = |issued: &Issued| identity(issued).trust(works.anchors());
+    let serves = |issued: &Issued| {
+        let service = works.plant.site.service();
+        let network = works.plant.network(trusting(issued)).unicast_port(0);
+        service.network(network).start().unwrap()
+    };
+    let stolen = serves(&works.issue(1, "**?role=service"));
+    let reader = trusting(&works.issue(2, "**?subscribe=x"));
+    let reader = reader.revoked_of(works.crl.path()).unwrap();
+    let node = common::admitted(works.plant.builder("reader", reader));
+    let events = node.events();
+    works.revoke(&[1]);
+    wait_for(
+        &events,
+        |event| matches!(event, Event::Stranger(it) if it.cause == StrangerCause::Impostor),
+    );
+    // What is no list is named, and changes nothing.
+    fs::write(works.crl.path(), "nothing").unwrap();
+    wait_for(
+        &events,
+        |event| matches!(event, Event::ListRefused { reason } if reason.contains("no list of revoked certificates")),
+    );
+    drop(stolen);
+    let _service = serves(&works.issue(3, "**?role=service"));
+    wait_for(&events, |event| matches!(event, Event::ServiceFound { .. }));
+    assert_eq!(node.list_nodes().unwrap().len(), 1);
 }

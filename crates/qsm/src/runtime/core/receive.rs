@@ -98,6 +98,9 @@ impl Core {
                         self.readers.tell(&Event::Stranger(stranger));
                     }
                 }
+                EntryNews::ListRefused { reason } => {
+                    self.readers.tell(&Event::ListRefused { reason });
+                }
             }
         }
         None
