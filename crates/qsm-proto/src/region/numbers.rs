@@ -105,8 +105,8 @@ impl Region {
     }
 
     /// Says which messages of this node's stream the asker is owed, up to the last packet that has
-    /// been sent, or that was sent before the asker left. `None`: it is no member, or there is no
-    /// such stream.
+    /// been sent, or that was sent before the asker left: none, where this node has yet to begin the
+    /// view that they are owed from. `None`: the asker is no member, or there is no such stream.
     fn answer_numbers(
         &self,
         asker: Origin,
@@ -126,6 +126,10 @@ impl Region {
             next: None,
             groups: Vec::new(),
         };
+        if query.joined > view.number() {
+            // All of it was sent in views before.
+            return Some(answer);
+        }
         for (group, next) in self.numbered_from(query.from, routes) {
             let sent = unsent.get(&group).map_or(next, |first| next.min(*first));
             let end = match asker.left {
