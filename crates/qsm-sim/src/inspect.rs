@@ -75,7 +75,9 @@ impl World {
     /// A member is live again: it has what was sent long before it asked for the last time, as far as members
     /// can give it that it has asked and that were still live when it said that it had caught up (R-VIEW-14). What
     /// nobody but its sender has comes when that speaks, and what had been published then and not sent yet,
-    /// when it is sent.
+    /// when it is sent. One that left while it was away, had what was for it, and enters again in the view
+    /// that takes it out, is live again without that word (R-MEM-15): what was sent before that view is not
+    /// for it (R-VIEW-6).
     pub(crate) fn judge_return(&self, host: usize, id: RegionId) -> Result<(), Violation> {
         let machine = self.engine.machine(host);
         let region = machine.and_then(|machine| machine.region(id));
@@ -85,6 +87,7 @@ impl World {
         if !self.checkers.armed {
             return Ok(());
         }
+        let joined = joined_in(region.view(), me);
         let said = region.said_caught_up();
         let of_view = |view: fn(&CaughtUpWord) -> ViewNumber| {
             let view = said.as_ref().map_or(ViewNumber(0), view);
@@ -108,13 +111,14 @@ impl World {
             let theirs = self.engine.machine(sender).and_then(|one| one.region(id));
             let own = theirs.and_then(Region::own_stream);
             let sent = |own: &SendStream| self.checkers.sendings.upto(own.id(), long_before);
-            let sent = own.map(|own| (own.stable_upto(), sent(own)));
-            let Some((_, sent)) = sent.filter(|(stable, sent)| stable >= sent) else {
+            let Some(own) = own.filter(|own| own.stable_upto() >= sent(own)) else {
                 continue;
             };
             let Some(has) = region.stream(origin).map(ReceiveStream::contiguous) else {
                 continue;
             };
+            let before = joined.and_then(|joined| own.last_before(joined));
+            let (has, sent) = (has.max(before.unwrap_or(0)), sent(own));
             let mut lacks = has + 1..=sent;
             let members = asked.live_members().iter().map(|member| member.origin);
             let others: Vec<Origin> = members.filter(|one| is_live_in(known, *one)).collect();
@@ -439,6 +443,12 @@ impl World {
             }
         }
     }
+}
+
+/// The view in which a member of this one has joined.
+fn joined_in(view: &RegionView, member: Origin) -> Option<ViewNumber> {
+    let member = view.member(view.index_of(member)?)?;
+    Some(member.joined)
 }
 
 fn is_live_in(view: &RegionView, member: Origin) -> bool {
