@@ -7,22 +7,28 @@ use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::bind::{Bind, Step};
-use crate::election::{Peers, Rank};
+use crate::election::{FRESH, Peers, Rank};
 use crate::held::Held;
 use crate::limits::Limits;
 use crate::machine::StateMachine;
 use crate::notice::{BindError, Cause, Notice};
+use crate::order::Order;
 use crate::random::draw;
+use crate::sequence::{Applied, OVERHEAD, Sequence};
 use crate::transfer::Donor;
 use crate::word::{
-    Address, Beat, Chunk, Cut, Fetch, Head, History, Kept, Source, Standing, Update, Word, read,
-    write,
+    Address, Beat, Chunk, Cut, Fetch, Head, History, Kept, Place, Source, Standing, Update, Voter,
+    Word, read, write,
 };
 
 /// Time between two beats of a replica that binds, and the least between two of a live one.
 const BEAT: Duration = Duration::from_millis(100);
 /// Time between two beats of a live replica that nobody asks.
 const QUIET_BEAT: Duration = Duration::from_millis(500);
+/// A live replica that knows no sequencer for so long, though everybody is there, binds anew.
+const UNSTEADY: Duration = Duration::from_secs(3);
+/// Of [`Limits::held_bytes`], the part that updates of one replica may take that are not applied yet.
+const OWN_PART: usize = 64;
 
 /// Output of a replica, to be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +64,7 @@ enum Import {
 pub struct Core<S> {
     address: Address,
     random: u64,
+    order: Order,
     limits: Limits,
     state: S,
     history: Option<History>,
@@ -69,6 +76,15 @@ pub struct Core<S> {
     held: Held,
     peers: Peers,
     donor: Donor,
+    /// Of a live replica with a total order.
+    sequence: Option<Sequence>,
+    /// Bytes of each update of this replica that is not applied yet, with a total order, and their sum.
+    own: VecDeque<usize>,
+    own_bytes: usize,
+    /// Since when just the members were heard that the service counts.
+    complete: Option<Duration>,
+    /// Since when no sequencer is known.
+    unsteady: Option<Duration>,
     beaten: Option<Duration>,
     outputs: VecDeque<Output>,
 }
@@ -77,12 +93,18 @@ impl<S: StateMachine> Core<S> {
     /// A replica that binds; `state` is what it has if it turns out to be the first. `seed` is to be drawn by chance:
     /// replicas with equal seeds take each other for themselves.
     pub fn new(state: S, limits: Limits, seed: u64, now: Duration) -> Self {
+        Self::ordered(state, Order::Source, limits, seed, now)
+    }
+
+    /// As [`Core::new`], of a group that applies updates in this order.
+    pub fn ordered(state: S, order: Order, limits: Limits, seed: u64, now: Duration) -> Self {
         let mut random = seed;
         let address = Address(draw(&mut random));
         let source = Source(draw(&mut random));
         Self {
             address,
             random,
+            order,
             limits,
             state,
             history: None,
@@ -94,6 +116,11 @@ impl<S: StateMachine> Core<S> {
             held: Held::new(limits.held_bytes),
             peers: Peers::default(),
             donor: Donor::default(),
+            sequence: None,
+            own: VecDeque::new(),
+            own_bytes: 0,
+            complete: None,
+            unsteady: None,
             beaten: None,
             outputs: VecDeque::new(),
         }
@@ -124,6 +151,43 @@ impl<S: StateMachine> Core<S> {
         self.updates
     }
 
+    /// Number of updates that this replica has published and not applied yet.
+    pub fn unapplied(&self) -> u64 {
+        self.number - self.applied(self.source)
+    }
+
+    /// Tells whether another update may be published: with a total order, those of this replica that are not applied
+    /// may take a 64th of [`Limits::held_bytes`].
+    pub fn has_room(&self) -> bool {
+        self.own_bytes <= self.limits.held_bytes / OWN_PART
+    }
+
+    /// Tells whether [`Core::tick`] is to be called within 200 µs, for a word that is due.
+    pub fn is_pending(&self) -> bool {
+        self.sequence.as_ref().is_some_and(Sequence::is_pending)
+    }
+
+    /// Says that this replica ends, so that others need not find it out. [`Core::may_end`] tells when it is done.
+    pub fn leave(&mut self, now: Duration) {
+        if let Some(sequence) = &mut self.sequence {
+            sequence.leave();
+        }
+        self.advance(now);
+    }
+
+    /// Tells whether this replica is one of those, five at most, a majority of which has to have an update before it is
+    /// applied.
+    pub fn votes(&self) -> bool {
+        let votes = |sequence: &Sequence| !sequence.may_end();
+        self.sequence.as_ref().is_some_and(votes)
+    }
+
+    /// Tells whether nobody depends on this replica, or nobody is there.
+    pub fn may_end(&self) -> bool {
+        let free = |sequence: &Sequence| sequence.may_end();
+        self.peers.len() == 0 || self.sequence.as_ref().is_none_or(free)
+    }
+
     /// Takes what is to be done.
     pub fn take(&mut self) -> Option<Output> {
         self.outputs.pop_front()
@@ -151,6 +215,11 @@ impl<S: StateMachine> Core<S> {
         };
         *published = true;
         self.number += 1;
+        if self.order == Order::Total {
+            let bytes = content.len() + OVERHEAD;
+            self.own.push_back(bytes);
+            self.own_bytes += bytes;
+        }
         Some(Ok(write(&Update {
             history,
             source: self.source,
@@ -168,10 +237,17 @@ impl<S: StateMachine> Core<S> {
             Phase::Failed => {}
             Phase::Binding(_) => self.hold(update, now),
             Phase::Live { .. } if self.history != Some(update.history) => {}
+            Phase::Live { .. } if self.order == Order::Total => {
+                if let Some(sequence) = &mut self.sequence {
+                    sequence.update(update, now);
+                }
+                self.advance(now);
+            }
             Phase::Live { .. } => {
                 let applied = self.applied(update.source);
                 if update.number == applied + 1 {
-                    self.apply(&update);
+                    let (source, number) = (update.source, update.number);
+                    self.apply(Place { source, number }, &update.content);
                 } else if update.number > applied {
                     self.rebind(Cause::Hole, now);
                     self.hold(update, now);
@@ -203,7 +279,13 @@ impl<S: StateMachine> Core<S> {
             Some(Word::Beat(beat)) if beat.from != self.address => self.hear(&beat, now),
             Some(Word::Fetch(fetch)) if fetch.to == self.address => self.serve(&fetch, now),
             Some(Word::Chunk(chunk)) => self.chunk(chunk, now),
-            _ => {}
+            Some(Word::Beat(_) | Word::Fetch(_)) | None => {}
+            Some(word) => {
+                if let Some(sequence) = &mut self.sequence {
+                    sequence.hear(&word, now);
+                }
+                self.advance(now);
+            }
         }
     }
 
@@ -222,9 +304,10 @@ impl<S: StateMachine> Core<S> {
                 address: self.address,
             };
             if self.peers.may_found(me, members, now) {
-                self.found();
+                self.found(now);
             }
         }
+        self.tick_sequence(members, now);
         let every = if self.is_live() { QUIET_BEAT } else { BEAT };
         if self.beaten.is_none_or(|at| now.saturating_sub(at) >= every) {
             self.beat(now);
@@ -235,10 +318,79 @@ impl<S: StateMachine> Core<S> {
         self.cut.get(&source).copied().unwrap_or(0)
     }
 
-    fn apply(&mut self, update: &Update) {
-        self.state.apply(&update.content);
-        self.cut.insert(update.source, update.number);
+    fn apply(&mut self, place: Place, content: &[u8]) {
+        self.state.apply(content);
+        self.cut.insert(place.source, place.number);
         self.updates += 1;
+    }
+
+    fn tick_sequence(&mut self, members: Option<u32>, now: Duration) {
+        let counted = members == u32::try_from(self.peers.len()).ok();
+        let since = counted.then(|| self.complete.unwrap_or(now));
+        self.complete = since;
+        let complete = since.is_some_and(|since| now.saturating_sub(since) > FRESH);
+        let Some(sequence) = &mut self.sequence else {
+            return;
+        };
+        sequence.tick(&self.peers, complete, now);
+        let unsteady = (!sequence.is_steady(now)).then(|| self.unsteady.unwrap_or(now));
+        self.unsteady = unsteady;
+        self.advance(now);
+        if complete && unsteady.is_some_and(|since| now.saturating_sub(since) >= UNSTEADY) {
+            self.rebind(Cause::Quorum, now);
+        }
+    }
+
+    /// Carries out what the sequence says.
+    fn advance(&mut self, now: Duration) {
+        let Some(mut sequence) = self.sequence.take() else {
+            return;
+        };
+        let mut forgotten = false;
+        while let Some(applied) = sequence.next(now) {
+            match applied {
+                Applied::Update(place, content) => {
+                    if place.source == self.source {
+                        self.own_bytes -= self.own.pop_front().unwrap_or(0);
+                    }
+                    self.apply(place, &content);
+                }
+                Applied::Forget(source) => {
+                    self.cut.remove(&source);
+                    forgotten |= source == self.source && self.number > 0;
+                }
+            }
+        }
+        let words = sequence.take_words().into_iter();
+        let words = words.map(|word| Output::All(write(&word)));
+        self.outputs.extend(words);
+        let notices = sequence.take_notices().into_iter();
+        self.outputs.extend(notices.map(Output::Tell));
+        let fault = match sequence.fault() {
+            None if forgotten => Some(Cause::Lost),
+            fault => fault,
+        };
+        self.sequence = Some(sequence);
+        if let Some(cause) = fault {
+            self.rebind(cause, now);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sources(&self) -> usize {
+        self.cut.len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn life(&self) -> Source {
+        self.source
+    }
+
+    fn me(&self) -> Voter {
+        Voter {
+            address: self.address,
+            life: self.source,
+        }
     }
 
     fn hold(&mut self, update: Update, now: Duration) {
@@ -276,6 +428,11 @@ impl<S: StateMachine> Core<S> {
                 digest: self.digest(),
                 state: self.state_digest(),
                 publishes: *published,
+                serves: self.order == Order::Source
+                    || self
+                        .sequence
+                        .as_ref()
+                        .is_some_and(|sequence| sequence.is_steady(now)),
             },
             _ => Standing::Binding {
                 kept: self.kept(),
@@ -296,6 +453,8 @@ impl<S: StateMachine> Core<S> {
         let from = self.address;
         let beat = Beat {
             from,
+            life: self.source,
+            order: self.order,
             standing,
             vote,
         };
@@ -304,6 +463,13 @@ impl<S: StateMachine> Core<S> {
     }
 
     fn hear(&mut self, beat: &Beat, now: Duration) {
+        if beat.order != self.order {
+            let live = matches!(beat.standing, Standing::Live { .. });
+            if live && matches!(self.phase, Phase::Binding(_)) {
+                self.fail(BindError::Order);
+            }
+            return;
+        }
         self.peers.hear(beat, now);
         let (Phase::Live { .. }, Some(mine)) = (&self.phase, self.history) else {
             return;
@@ -350,6 +516,7 @@ impl<S: StateMachine> Core<S> {
             history,
             updates: self.updates,
             cut: self.cut.clone(),
+            anchor: self.sequence.as_ref().and_then(Sequence::anchor),
         };
         let state = &self.state;
         let chunks = self.donor.answer(fetch, now, &head, || {
@@ -374,7 +541,7 @@ impl<S: StateMachine> Core<S> {
         let Some(bytes) = bind.take_whole() else {
             return;
         };
-        let imported = self.import(&bytes);
+        let imported = self.import(&bytes, now);
         let Phase::Binding(bind) = &mut self.phase else {
             return;
         };
@@ -387,12 +554,15 @@ impl<S: StateMachine> Core<S> {
     }
 
     /// Restores a snapshot and applies what was held beyond its cut.
-    fn import(&mut self, bytes: &[u8]) -> Import {
+    fn import(&mut self, bytes: &[u8], now: Duration) -> Import {
         let Ok((head, state)) = postcard::take_from_bytes::<Head>(bytes) else {
             return Import::Gap;
         };
         // Checked before the state is touched, so that what was kept stays whole.
-        if !self.held.joins(&head) {
+        // With a total order, what a source sent that is gone may be in no sequence; if it is, its lack will show.
+        let there =
+            |source| self.order == Order::Source || self.peers.lives().any(|life| life == source);
+        if !self.held.joins(&head, there) || head.anchor.is_some() != (self.order == Order::Total) {
             return Import::Gap;
         }
         if self.state.restore(state).is_err() {
@@ -401,21 +571,37 @@ impl<S: StateMachine> Core<S> {
         self.history = Some(head.history);
         self.updates = head.updates;
         self.cut = head.cut;
+        let me = self.me();
+        let held_bytes = self.limits.held_bytes;
+        self.sequence = head
+            .anchor
+            .map(|anchor| Sequence::bound(head.history, me, (anchor, &self.cut), held_bytes, now));
         for update in self.held.drain() {
-            if update.history == head.history && update.number > self.applied(update.source) {
-                self.apply(&update);
+            if update.history != head.history {
+                continue;
+            }
+            if let Some(sequence) = &mut self.sequence {
+                sequence.hold(update, now);
+            } else if update.number > self.applied(update.source) {
+                let (source, number) = (update.source, update.number);
+                self.apply(Place { source, number }, &update.content);
             }
         }
         Import::Done
     }
 
     /// Begins a history with what this replica has. All others bind to it.
-    fn found(&mut self) {
+    fn found(&mut self, now: Duration) {
         let generation = self.history.map_or(0, |history| history.generation) + 1;
         let id = draw(&mut self.random);
-        self.history = Some(History { generation, id });
+        let history = History { generation, id };
+        self.history = Some(history);
         self.cut.clear();
         self.held.clear();
+        if self.order == Order::Total {
+            let held_bytes = self.limits.held_bytes;
+            self.sequence = Some(Sequence::found(history, self.me(), held_bytes, now));
+        }
         self.enter(true);
     }
 
@@ -425,6 +611,7 @@ impl<S: StateMachine> Core<S> {
         };
         self.phase = Phase::Live { published: false };
         self.beaten = None;
+        self.unsteady = None;
         self.peers.restart();
         self.outputs
             .push_back(Output::Tell(Notice::Live { history, founded }));
@@ -435,6 +622,9 @@ impl<S: StateMachine> Core<S> {
         // What was published last may be lost, and nobody can go on behind its number.
         self.source = Source(draw(&mut self.random));
         self.number = 0;
+        self.sequence = None;
+        self.own.clear();
+        self.own_bytes = 0;
         self.phase = Phase::Binding(Bind::new(self.limits, now));
         self.held.clear();
         self.donor.clear();

@@ -8,10 +8,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::word::{Address, Beat, History, Kept, Standing, Vote};
+use crate::word::{Address, Beat, History, Kept, Source, Standing, Vote, Voter};
 
 /// A replica that has said nothing for so long is not counted on.
-const FRESH: Duration = Duration::from_secs(1);
+pub(crate) const FRESH: Duration = Duration::from_secs(1);
 /// Whoever asked for a vote may use it for so long by its own clock.
 const VOTE: Duration = Duration::from_secs(1);
 /// Whoever has given it keeps it for so long: more, as clocks differ and words take time.
@@ -92,18 +92,50 @@ impl Peers {
     pub(crate) fn donors(&self) -> Vec<Live> {
         let live = |peer: &Peer| match peer.beat.standing {
             Standing::Live {
-                history, publishes, ..
+                history,
+                publishes,
+                serves: true,
+                ..
             } => Some(Live {
                 address: peer.beat.from,
                 history,
                 publishes,
             }),
-            Standing::Binding { .. } => None,
+            Standing::Live { .. } | Standing::Binding { .. } => None,
         };
         let mut donors: Vec<_> = self.peers.values().filter_map(live).collect();
         let newest = donors.iter().map(|donor| donor.history).max();
         donors.retain(|donor| Some(donor.history) == newest);
         donors
+    }
+
+    /// Number of replicas that were heard of late.
+    pub(crate) fn len(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Their present lives.
+    pub(crate) fn lives(&self) -> impl Iterator<Item = Source> {
+        self.peers.values().map(|peer| peer.beat.life)
+    }
+
+    /// The present life at an address, if it was heard of late.
+    pub(crate) fn life_of(&self, address: Address) -> Option<Source> {
+        self.peers.get(&address).map(|peer| peer.beat.life)
+    }
+
+    /// Those that are live in this history.
+    pub(crate) fn live_in(&self, history: History) -> Vec<Voter> {
+        let live = |peer: &&Peer| match peer.beat.standing {
+            Standing::Live { history: other, .. } => other == history,
+            Standing::Binding { .. } => false,
+        };
+        let found = self.peers.values().filter(live);
+        let voter = |peer: &Peer| Voter {
+            address: peer.beat.from,
+            life: peer.beat.life,
+        };
+        found.map(voter).collect()
     }
 
     fn binding(&self) -> impl Iterator<Item = (Rank, u64, Option<Vote>)> {

@@ -43,14 +43,14 @@ impl Held {
         fits
     }
 
-    /// Tells whether nothing is missing between this snapshot and what is held.
-    pub(crate) fn joins(&self, head: &Head) -> bool {
+    /// Tells whether nothing is missing between this snapshot and what is held of sources that matter.
+    pub(crate) fn joins(&self, head: &Head, matters: impl Fn(Source) -> bool) -> bool {
         let mut reached: Cut = head.cut.clone();
         let of = |source: Source| reached.get(&source).copied().unwrap_or(0);
         let needed = self
             .needed
             .iter()
-            .filter(|((history, _), _)| *history == head.history);
+            .filter(|((history, source), _)| *history == head.history && matters(*source));
         if needed
             .into_iter()
             .any(|((_, source), number)| *number > of(*source))
@@ -60,7 +60,7 @@ impl Held {
         for update in self
             .updates
             .iter()
-            .filter(|update| update.history == head.history)
+            .filter(|update| update.history == head.history && matters(update.source))
         {
             let at = reached.entry(update.source).or_default();
             if update.number > *at + 1 {
@@ -106,6 +106,7 @@ mod tests {
             history: HISTORY,
             updates: numbers.iter().sum(),
             cut: (1..).map(Source).zip(numbers).collect(),
+            anchor: None,
         }
     }
 
@@ -115,24 +116,30 @@ mod tests {
         for (source, number) in [(1, 5), (2, 3), (1, 6)] {
             assert!(held.push(update(source, number)));
         }
-        assert!(held.joins(&head([4, 2])) && held.joins(&head([6, 9])));
+        assert!(held.joins(&head([4, 2]), |_| true) && held.joins(&head([6, 9]), |_| true));
         assert!(
-            !held.joins(&head([3, 2])),
+            !held.joins(&head([3, 2]), |_| true),
             "update 4 of source 1 is missing"
         );
         assert!(
-            !held.joins(&head([4, 1])),
+            !held.joins(&head([4, 1]), |_| true),
             "update 2 of source 2 is missing"
         );
         assert!(held.push(update(1, 8)));
-        assert!(!held.joins(&head([4, 2])), "update 7 is missing among them");
-        assert!(held.joins(&head([7, 2])));
+        assert!(
+            !held.joins(&head([4, 2]), |_| true),
+            "update 7 is missing among them"
+        );
+        assert!(held.joins(&head([7, 2]), |_| true));
         let other = History { id: 8, ..HISTORY };
         let snapshot = Head {
             history: other,
             ..head([0, 0])
         };
-        assert!(held.joins(&snapshot), "they are of another history");
+        assert!(
+            held.joins(&snapshot, |_| true),
+            "they are of another history"
+        );
     }
 
     #[test]
@@ -141,8 +148,8 @@ mod tests {
         assert!(held.push(update(1, 5)));
         assert!(!held.push(update(1, 6)));
         assert!(held.drain().is_empty());
-        assert!(!held.joins(&head([5, 0])) && held.joins(&head([6, 0])));
+        assert!(!held.joins(&head([5, 0]), |_| true) && held.joins(&head([6, 0]), |_| true));
         held.clear();
-        assert!(held.joins(&head([0, 0])));
+        assert!(held.joins(&head([0, 0]), |_| true));
     }
 }

@@ -5,8 +5,9 @@
 //! replica together with the number of the last update of each source in it, applies what it held beyond, and is
 //! *live*. A live replica that misses an update binds anew: none goes on with a hole.
 //!
-//! Updates of one replica are applied in its order everywhere. Those of several come in another order at each replica
-//! (there is no total order), so they must commute: counters, sets, entries that one replica alone writes.
+//! Updates of one replica are applied in its order everywhere. Those of several come in another order at each replica,
+//! so they must commute: counters, sets, entries that one replica alone writes. Under [`Order::Total`] all replicas
+//! apply all updates in one sequence, a round trip later, and updates may be anything.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -49,8 +50,10 @@ mod limits;
 mod live;
 mod machine;
 mod notice;
+mod order;
 mod random;
 mod replica;
+mod sequence;
 mod transfer;
 mod word;
 
@@ -64,5 +67,6 @@ pub use crate::live::{
 pub use crate::live::{LiveText, TextBounds, TextState, TextWatch};
 pub use crate::machine::{RestoreError, StateMachine};
 pub use crate::notice::{BindError, Cause, Notice};
+pub use crate::order::Order;
 pub use crate::replica::{Replica, ReplicaError};
 pub use crate::word::{Address, History};

@@ -6,7 +6,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of updates that wait while a snapshot comes; beyond, the bind begins again. 64 MiB.
+    /// Bytes of updates that wait while a snapshot comes; beyond, the bind begins again. Under
+    /// [`Order::Total`](crate::Order::Total) also those that wait for their turn, with 64 bytes for each; beyond, the
+    /// replica binds anew. Those of one replica take a 64th: then it waits before it publishes more. 64 MiB.
     pub held_bytes: usize,
     /// Bytes of a snapshot. 1 GiB.
     pub snapshot_bytes: usize,

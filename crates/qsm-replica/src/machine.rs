@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// State that changes by updates alone. Updates of one source come in its order, those of several in another order
-/// at each replica: they must commute.
+/// at each replica, so they must commute; under [`Order::Total`](crate::Order::Total) all come in the same order.
 pub trait StateMachine {
     /// Changes the state. It must depend on the state and these bytes alone: no clock, no chance.
     fn apply(&mut self, update: &[u8]);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::word::History;
+use crate::word::{Address, History};
 
 /// Something that happened to a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,15 @@ pub enum Notice {
     },
     /// Its state cannot follow any more, and it binds anew. What it published last may be lost.
     Rebinds(Cause),
+    /// With a total order: another replica, or this one, gives the sequence now.
+    Sequencer {
+        /// Number of its time in this history: 1, 2, 3, …, some of them without a sequencer.
+        term: u64,
+        /// Who it is.
+        address: Address,
+        /// It is this replica.
+        own: bool,
+    },
     /// It has given up.
     Failed(BindError),
 }
@@ -33,6 +42,9 @@ pub enum Cause {
     OtherHistory,
     /// For three seconds without updates another replica has had more than this one.
     Behind,
+    /// With a total order: so many replicas died or bound anew at once that those left cannot agree on a sequence. A
+    /// new history begins on what they have.
+    Quorum,
     /// Another replica has the same updates and another state
     /// ([`StateMachine::digest`](crate::StateMachine::digest)).
     Differs,
@@ -51,6 +63,8 @@ pub enum BindError {
     TooLong,
     /// The last of as many attempts as are allowed brought a snapshot of another kind of state.
     Foreign,
+    /// The live replicas of the group have another [`Order`](crate::Order).
+    Order,
 }
 
 impl fmt::Display for Notice {
@@ -58,6 +72,14 @@ impl fmt::Display for Notice {
         match self {
             Self::Live { founded: false, .. } => f.write_str("live"),
             Self::Live { founded: true, .. } => f.write_str("live, as the first"),
+            Self::Sequencer {
+                term, own: true, ..
+            } => write!(f, "gives the sequence of updates, in term {term}"),
+            Self::Sequencer { term, address, .. } => write!(
+                f,
+                "replica {:016x} gives the sequence of updates, in term {term}",
+                address.0
+            ),
             Self::Rebinds(cause) => write!(f, "binds anew: {cause}"),
             Self::Failed(error) => error.fmt(f),
         }
@@ -71,6 +93,9 @@ impl fmt::Display for Cause {
             Self::Hole => "updates are missing",
             Self::OtherHistory => "there is another history, which stays",
             Self::Behind => "another replica has had more for three seconds",
+            Self::Quorum => {
+                "too few replicas are left that know the sequence; a new history begins"
+            }
             Self::Differs => "another replica has the same updates and another state",
         })
     }
@@ -90,6 +115,10 @@ impl fmt::Display for BindError {
             Self::Foreign => {
                 "the group has a state of another kind; give the kind that the others have, or another group, and run \
                  the same version everywhere"
+            }
+            Self::Order => {
+                "the replicas of the group apply updates in another order; give the order that they have, or another \
+                 group"
             }
         })
     }

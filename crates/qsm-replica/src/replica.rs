@@ -14,18 +14,24 @@ use crate::core::{Core, Output};
 use crate::limits::Limits;
 use crate::machine::StateMachine;
 use crate::notice::{BindError, Notice};
+use crate::order::Order;
+use crate::sequence::BATCH;
 use crate::word::Address;
 
 /// The core is told the time so often.
 const TICK: Duration = Duration::from_millis(5);
 /// Messages that are taken before the core is told the time.
 const RUN: usize = 1024;
-/// The membership service is asked for the number of members so often, while nobody is live.
+/// The membership service is asked for the number of members so often, while nobody is live, and
+/// under a total order.
 const CENSUS: Duration = Duration::from_millis(100);
+/// A replica that is dropped is needed for so long at most.
+const LEAVING: Duration = Duration::from_millis(500);
 /// Notices that wait to be read; the oldest are dropped.
 const NOTICES: usize = 256;
 
-/// A replica of a state, at one node. A node has one of each name at most. Dropping it leaves the group.
+/// A replica of a state, at one node. A node has one of each name at most. Dropping it leaves the group; under
+/// [`Order::Total`] this takes up to half a second, in which others are told to go on without it.
 #[derive(Debug)]
 pub struct Replica<S> {
     shared: Arc<Shared<S>>,
@@ -122,9 +128,24 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
     /// # Errors
     /// The node refuses one of the groups, or no thread can be started.
     pub fn join(node: &Node, name: &str, state: S, limits: Limits) -> Result<Self, ReplicaError> {
+        Self::join_in_order(node, name, state, Order::Source, limits)
+    }
+
+    /// As [`Replica::join`], of a group that applies updates in this order. Under [`Order::Total`] a replica must not
+    /// change its state but by updates, so `update` of [`Replica::update_by`] only looks at it.
+    ///
+    /// # Errors
+    /// As [`Replica::join`].
+    pub fn join_in_order(
+        node: &Node,
+        name: &str,
+        state: S,
+        order: Order,
+        limits: Limits,
+    ) -> Result<Self, ReplicaError> {
         let seed = RandomState::new().build_hasher().finish();
         let origin = Instant::now();
-        let core = Core::new(state, limits, seed, Duration::ZERO);
+        let core = Core::ordered(state, order, limits, seed, Duration::ZERO);
         let words = format!("{name}/bind");
         let inbox = inbox(&words, core.address());
         let subscription = node.subscribe([name, &words, &inbox])?;
@@ -150,6 +171,7 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
             words,
             said,
             inboxes: BTreeMap::new(),
+            order,
             members: None,
             counted: None,
         };
@@ -164,9 +186,10 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
         })
     }
 
-    /// Publishes an update, to this replica as to all others, which apply it when it comes. Waits while the network is
-    /// slower. An update is at all replicas once [`Node::flush`] has said so; if this replica binds anew before
-    /// ([`Notice::Rebinds`]), it may be lost.
+    /// Publishes an update, to this replica as to all others, which apply it when it comes, or, under [`Order::Total`],
+    /// when it is its turn. Waits while the network is slower, and while too many of its own wait for their turn
+    /// ([`Limits::held_bytes`]). An update is at all replicas once [`Node::flush`] has said so; if this replica binds
+    /// anew before ([`Notice::Rebinds`]), it may be lost.
     ///
     /// # Errors
     /// The replica is not live, or the node does not take the message.
@@ -184,7 +207,9 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
         update: impl FnOnce(&mut S) -> Result<Vec<u8>, E>,
     ) -> Result<(), E> {
         let publisher = self.updates.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut inner = self.shared.lock();
+        let full = |inner: &mut Inner<S>| inner.end.is_none() && !inner.core.has_room();
+        let waited = self.shared.changed.wait_while(self.shared.lock(), full);
+        let mut inner = waited.unwrap_or_else(PoisonError::into_inner);
         let Some(message) = inner.core.publish_by(update) else {
             return Err(inner.end.clone().unwrap_or(ReplicaError::NotLive).into());
         };
@@ -213,6 +238,19 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
     #[must_use]
     pub fn updates(&self) -> u64 {
         self.shared.lock().core.updates()
+    }
+
+    /// Tells whether this replica is one of those, five at most, a majority of which has to have an update before it is
+    /// applied; only under [`Order::Total`].
+    #[must_use]
+    pub fn votes(&self) -> bool {
+        self.shared.lock().core.votes()
+    }
+
+    /// Number of updates that this replica has published and that are not in its state yet.
+    #[must_use]
+    pub fn unapplied(&self) -> u64 {
+        self.shared.lock().core.unapplied()
     }
 
     /// Waits until the replica is live.
@@ -298,6 +336,7 @@ struct Carrier<S> {
     said: Publisher,
     /// Publishers to joiners, kept while their transfer goes on.
     inboxes: BTreeMap<Address, Inbox>,
+    order: Order,
     members: Option<u32>,
     counted: Option<Duration>,
 }
@@ -319,12 +358,26 @@ impl<S: StateMachine> Carrier<S> {
                 return;
             }
         }
+        self.leave();
+    }
+
+    /// Goes on until the others need this replica no more. What goes wrong now concerns nobody.
+    fn leave(&mut self) {
+        let until = self.shared.now() + LEAVING;
+        self.shared.lock().core.leave(self.shared.now());
+        while self.turn().is_ok() {
+            let done = self.shared.lock().core.may_end();
+            if done || self.shared.now() > until {
+                return;
+            }
+        }
     }
 
     fn turn(&mut self) -> Result<(), ReplicaError> {
+        let pending = self.shared.lock().core.is_pending();
         let mut received = self
             .subscription
-            .recv_timeout(TICK)
+            .recv_timeout(if pending { BATCH } else { TICK })
             .map_err(ReplicaError::Recv)?;
         let mut taken = 0;
         while let Some(item) = received.take() {
@@ -365,7 +418,7 @@ impl<S: StateMachine> Carrier<S> {
         let due = self
             .counted
             .is_none_or(|at| now.saturating_sub(at) >= CENSUS);
-        if due && !self.shared.lock().core.is_live() {
+        if due && (self.order == Order::Total || !self.shared.lock().core.is_live()) {
             self.counted = Some(now);
             self.members = Some(self.said.members()?);
         }
@@ -417,7 +470,7 @@ impl<S: StateMachine> Carrier<S> {
         inner.notices.push_back(notice);
         match notice {
             Notice::Failed(error) => Err(ReplicaError::Bind(error)),
-            Notice::Live { .. } | Notice::Rebinds(_) => Ok(()),
+            Notice::Live { .. } | Notice::Rebinds(_) | Notice::Sequencer { .. } => Ok(()),
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::order::Order;
+
 /// A replica as others reach it, for as long as its process keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Address(pub u64);
@@ -34,18 +36,123 @@ pub(crate) struct Update {
     pub(crate) content: Vec<u8>,
 }
 
+/// Number of a sequencer's time in a history: 1, 2, 3, …
+pub(crate) type Term = u64;
+
+/// Place in the sequence of a history: 1, 2, 3, …
+pub(crate) type Position = u64;
+
+/// A replica whose log counts: what a majority of voters has is in the sequence for good. It is one until it binds
+/// anew, which forgets its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Voter {
+    pub(crate) address: Address,
+    pub(crate) life: Source,
+}
+
+/// An update by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Place {
+    pub(crate) source: Source,
+    pub(crate) number: u64,
+}
+
+/// Step of the sequence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Step {
+    /// This update is applied.
+    Update(Place),
+    /// These are the voters from here on.
+    Voters(Vec<Voter>),
+    /// This source is gone, and its number is not kept any more.
+    Forget(Source),
+}
+
+/// Steps of one term: `count` updates of a source from this one on, or one other step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Item {
+    pub(crate) term: Term,
+    pub(crate) step: Step,
+    pub(crate) count: u32,
+}
+
+/// A part of the sequence, of its sequencer, to all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) history: History,
+    pub(crate) term: Term,
+    pub(crate) sequencer: Voter,
+    /// Position and term of the entry before the first item.
+    pub(crate) behind: Position,
+    pub(crate) behind_term: Term,
+    pub(crate) items: Vec<Item>,
+    /// Up to here the sequence is what it will be.
+    pub(crate) agreed: Position,
+    /// Entries up to here are not kept by the sequencer.
+    pub(crate) base: Position,
+}
+
+/// Confirmation that a replica has what the sequencer of this term has, up to a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ack {
+    pub(crate) history: History,
+    pub(crate) term: Term,
+    pub(crate) life: Source,
+    pub(crate) reached: Position,
+    /// It needs the entries from there on once more.
+    pub(crate) lacks: bool,
+}
+
+/// A replica's question whether it may be the sequencer of a term.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ask {
+    pub(crate) history: History,
+    pub(crate) term: Term,
+    pub(crate) life: Source,
+    /// Term and position of the last entry of its log.
+    pub(crate) end: (Term, Position),
+    /// It asks only what the answer would be.
+    pub(crate) trial: bool,
+}
+
+/// Answer yes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Grant {
+    pub(crate) history: History,
+    pub(crate) term: Term,
+    pub(crate) life: Source,
+    pub(crate) to: Source,
+    pub(crate) trial: bool,
+}
+
+/// Where the log of a replica begins that has a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Anchor {
+    pub(crate) position: Position,
+    pub(crate) term: Term,
+    pub(crate) voters: Vec<Voter>,
+}
+
 /// Words of replicas beside updates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Word {
     Beat(Beat),
     Fetch(Fetch),
     Chunk(Chunk),
+    Record(Record),
+    Ack(Ack),
+    Ask(Ask),
+    Grant(Grant),
+    /// It ends: nobody need wait for it.
+    Leave(Source),
 }
 
 /// The state of a replica, told to all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Beat {
     pub(crate) from: Address,
+    pub(crate) life: Source,
+    pub(crate) order: Order,
     pub(crate) standing: Standing,
     /// Which founder it stands for, with the time at which that one asked.
     pub(crate) vote: Option<Vote>,
@@ -68,6 +175,8 @@ pub(crate) enum Standing {
         state: Option<u64>,
         /// It has published: others are asked first.
         publishes: bool,
+        /// It gives snapshots: its state follows, under a sequencer if there is to be one.
+        serves: bool,
     },
 }
 
@@ -114,6 +223,8 @@ pub(crate) struct Head {
     /// Applied so far, in all histories that led here.
     pub(crate) updates: u64,
     pub(crate) cut: Cut,
+    /// Of the sequence, where there is a total order.
+    pub(crate) anchor: Option<Anchor>,
 }
 
 /// Writing these types into memory cannot fail: they have known lengths.
