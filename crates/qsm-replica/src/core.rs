@@ -575,7 +575,7 @@ impl<S: StateMachine> Core<S> {
         let held_bytes = self.limits.held_bytes;
         self.sequence = head
             .anchor
-            .map(|anchor| Sequence::bound(head.history, me, (anchor, &self.cut), held_bytes, now));
+            .map(|anchor| Sequence::bound(head.history, me, anchor, &self.cut, held_bytes, now));
         for update in self.held.drain() {
             if update.history != head.history {
                 continue;

@@ -170,11 +170,11 @@ impl Sequence {
     pub(crate) fn bound(
         history: History,
         me: Voter,
-        head: (Anchor, &Cut),
+        anchor: Anchor,
+        cut: &Cut,
         held_bytes: usize,
         now: Duration,
     ) -> Self {
-        let (anchor, cut) = head;
         Self::join(history, me, anchor, Waiting::new(cut, held_bytes), now)
     }
 

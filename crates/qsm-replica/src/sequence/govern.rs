@@ -104,9 +104,11 @@ impl Sequence {
             self.seen.insert(life, now);
         }
         let (_, voters) = self.log.voters_at(self.log.last());
-        self.leaving.retain(|life| {
+        let matters = |life: &Source| {
             voters.iter().any(|voter| voter.life == *life) || peers.lives().any(|it| it == *life)
-        });
+        };
+        self.leaving.retain(matters);
+        self.acks.retain(|life, _| matters(life));
         for source in self.waiting.sources() {
             let seen = *self.seen.entry(source).or_insert(now);
             if now.saturating_sub(seen) < FORGET {
