@@ -23,7 +23,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-fourth unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host protection
+.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-fourth unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host protection order
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -317,6 +317,12 @@ protection: deps ## what keys, tokens and proof of origin cost over loopback and
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(TARGET_DIR)/release/qsm bench throughput --protect none,key,tokens,audit,verified --receivers 2 --runs $(PROTECTION_RUNS)
 	if [ "$$(id -u)" = 0 ]; then $(TARGET_DIR)/release/qsm bench throughput --lab --protect none,key,tokens,audit,verified --receivers 2 --runs $(PROTECTION_RUNS); fi
+
+# Members, bytes of an update, and runs of each order.
+ORDER ?= 5 1000 5
+
+order: deps ## rate and latency of replicated updates in a total order beside those without, over loopback: some minutes on a quiet machine
+	$(CARGO) run $(LOCKED) --release -p qsm-replica --example rate -- $(ORDER)
 
 figures: ## run the experiments of the papers and write docs/figures; an hour on two cores
 	$(CARGO) build $(LOCKED) --release -p qsm-cli

@@ -29,3 +29,11 @@ fn live() {
         "eur 1.0842\neur 1.0851\neur is gone\nopened\nclosed\n",
     );
 }
+
+#[test]
+fn register() {
+    assert_writes(
+        "register",
+        "alpha: Some(60)\nbeta: Some(60)\ngamma: Some(60)\n",
+    );
+}
