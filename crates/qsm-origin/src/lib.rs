@@ -49,6 +49,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
 mod digest;
 mod seal;
 mod sealer;

@@ -59,7 +59,6 @@ fn first_unsealed(content: &[u8]) -> Option<u64> {
 pub struct Seal<'a> {
     header: Header,
     head: DataHeader,
-    datagram: &'a [u8],
     /// Content that is signed: digests, or a number.
     content: &'a [u8],
     signature: &'a [u8],
@@ -110,7 +109,6 @@ impl<'a> Seal<'a> {
         Ok(Self {
             header,
             head,
-            datagram,
             content,
             signature,
         })
@@ -171,11 +169,10 @@ impl ProvenSeal<'_> {
         }
     }
 
-    /// The packets that it proves, with their digests, in order; its own is the last one.
-    pub fn digests(&self) -> impl Iterator<Item = (u64, Digest)> + '_ {
+    /// The packets that it proves, with their digests, in order; its own, with this digest, is the last one.
+    pub(crate) fn digests(&self, own: Digest) -> impl Iterator<Item = (u64, Digest)> + '_ {
         let listed = self.listed().iter().copied().map(Digest::from_bytes);
-        let own = core::iter::once(Digest::of(self.0.datagram));
-        (self.first()..).zip(listed.chain(own))
+        (self.first()..).zip(listed.chain([own]))
     }
 }
 

@@ -6,18 +6,22 @@ use core::time::Duration;
 use qsm_identity::NodeKey;
 use qsm_wire::{Data, DataHeader, Header, StreamId, origin_of};
 
-use crate::digest::{DIGEST_BYTES, Digest};
+use crate::batch::Batch;
+use crate::digest::DIGEST_BYTES;
 use crate::seal::{packets_max, statement};
 
 /// Longest time from a packet until its seal is due.
 pub const SEAL_AFTER: Duration = Duration::from_millis(5);
 
-/// Digests of one stream's packets since its last seal; a few bytes of state beside 16 for each.
+/// Digests of one stream's packets since its last seal: 16 bytes for each, and copies of the last of them, 16 at most, which
+/// are digested together.
 #[derive(Debug)]
 pub struct Sealer {
     stream: StreamId,
     packets_max: usize,
     digests: Vec<u8>,
+    /// Packets behind those.
+    batch: Batch,
     /// Number of the last packet, or of the last seal; 0 before the first.
     last: u64,
     /// When the first packet since the last seal was noted.
@@ -38,6 +42,7 @@ impl Sealer {
             stream,
             packets_max,
             digests: Vec::new(),
+            batch: Batch::default(),
             last: 0,
             since: None,
         })
@@ -62,11 +67,19 @@ impl Sealer {
         if self.is_full() {
             return Err(SealerError::Full);
         }
-        self.digests
-            .extend_from_slice(Digest::of(datagram).as_bytes());
+        self.batch.add(datagram);
+        if self.batch.is_full() {
+            self.digest();
+        }
         self.last = data.head.sequence;
         self.since.get_or_insert(now);
         Ok(())
+    }
+
+    fn digest(&mut self) {
+        for digest in self.batch.digests() {
+            self.digests.extend_from_slice(digest.as_bytes());
+        }
     }
 
     fn expect(&self, own: bool, head: &DataHeader) -> Result<(), SealerError> {
@@ -84,7 +97,7 @@ impl Sealer {
     /// Tells whether as many packets have been noted as a seal is for.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.digests.len() >= self.packets_max * DIGEST_BYTES
+        self.noted() >= self.packets_max
     }
 
     /// When a seal is due: 5 ms after the first packet that it is for, and at once when there are as many as it is for.
@@ -101,13 +114,14 @@ impl Sealer {
     /// Forgets what has not been sealed: nobody is there any more who could ask for a proof.
     pub fn forget(&mut self) {
         self.digests.clear();
+        self.batch.clear();
         self.since = None;
     }
 
     /// Number of packets that the next seal is for, as far as they have been noted.
     #[must_use]
     pub fn noted(&self) -> usize {
-        self.digests.len() / DIGEST_BYTES
+        self.digests.len() / DIGEST_BYTES + self.batch.packets()
     }
 
     /// Content of a seal with which a stream begins to be sealed: of the packets from `unsealed` on, up to the one before
@@ -122,7 +136,7 @@ impl Sealer {
         head: &DataHeader,
         unsealed: u64,
     ) -> Result<Vec<u8>, SealerError> {
-        if !self.digests.is_empty() {
+        if self.noted() > 0 {
             let (expected, got) = (self.last.saturating_add(1), head.sequence);
             return Err(SealerError::NotNext { expected, got });
         }
@@ -144,10 +158,11 @@ impl Sealer {
         header: &Header,
         head: &DataHeader,
     ) -> Result<Vec<u8>, SealerError> {
-        if self.digests.is_empty() {
+        if self.noted() == 0 {
             return Err(SealerError::Nothing);
         }
         self.expect(header.origin == self.stream.origin, head)?;
+        self.digest();
         let signature = key.sign(&statement(header, head, &self.digests));
         let mut content = core::mem::take(&mut self.digests);
         content.extend_from_slice(&signature);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use qsm_identity::NodePublic;
 use qsm_wire::{Data, StreamId, cluster_of, origin_of};
 
+use crate::batch::Batch;
 use crate::digest::Digest;
 use crate::seal::{ProvenSeal, Seal};
 
@@ -45,6 +46,8 @@ pub struct Finding {
 #[derive(Debug, Clone, Copy)]
 enum Slot {
     Unknown,
+    /// It has come, and no seal of it, and waits in the batch for its digest.
+    Waits,
     /// It has come, and no seal of it.
     Arrived(Digest),
     /// A seal of it has come, and it has not, or only forged.
@@ -58,6 +61,8 @@ enum Slot {
 ///
 /// Where a sender signs two digests for one number, the first counts. A seal is for all packets since the one before it,
 /// so what comes in the place of a seal that is lost is found by the next one.
+///
+/// Of what waits for a seal it has copies, 16 packets at most: they are digested together.
 #[derive(Debug)]
 pub struct Verifier {
     cluster: u32,
@@ -67,6 +72,9 @@ pub struct Verifier {
     base: u64,
     /// Those of `base + 1` and above.
     slots: VecDeque<Slot>,
+    /// Packets that have come and have no digest yet, and their numbers.
+    batch: Batch,
+    batched: Vec<u64>,
     /// Seals among them.
     seals: BTreeSet<u64>,
     /// By the last packet of packets that no seal is for, the first one.
@@ -85,6 +93,8 @@ impl Verifier {
             key,
             base: 0,
             slots: VecDeque::new(),
+            batch: Batch::default(),
+            batched: Vec::new(),
             seals: BTreeSet::new(),
             unsealed: BTreeMap::new(),
             last_seal: 0,
@@ -115,9 +125,12 @@ impl Verifier {
             return judge(*digest == Digest::of(datagram));
         }
         match Seal::read(datagram) {
-            Ok(None) => self.note(at, Digest::of(datagram)),
+            Ok(None) => self.note(at, sequence, datagram),
             Ok(Some(seal)) => match seal.prove(&self.key) {
-                Ok(seal) => self.tell(&seal, findings),
+                Ok(seal) => {
+                    let own = self.digest_with(datagram);
+                    self.tell(&seal, own, findings)
+                }
                 Err(_) => Verdict::Forged,
             },
             Err(_) => Verdict::Forged,
@@ -137,7 +150,7 @@ impl Verifier {
     pub fn waits(&self, sequence: u64) -> bool {
         let at = self.place(sequence);
         let slot = at.and_then(|at| self.slots.get(at));
-        matches!(slot, Some(Slot::Arrived(_))) && !self.is_unsealed(sequence)
+        matches!(slot, Some(Slot::Waits | Slot::Arrived(_))) && !self.is_unsealed(sequence)
     }
 
     /// Tells whether the packet with this number was sent while its maker did not seal, by a seal with which it began.
@@ -165,7 +178,7 @@ impl Verifier {
     /// Packets that wait for a seal, ascending: what is not proven when none can come any more.
     pub fn unproven(&self) -> impl Iterator<Item = u64> + '_ {
         let numbered = (self.base.saturating_add(1)..).zip(&self.slots);
-        let arrived = numbered.filter(|(_, slot)| matches!(slot, Slot::Arrived(_)));
+        let arrived = numbered.filter(|(_, slot)| matches!(slot, Slot::Waits | Slot::Arrived(_)));
         let arrived = arrived.map(|(sequence, _)| sequence);
         arrived.filter(|sequence| !self.is_unsealed(*sequence))
     }
@@ -186,6 +199,7 @@ impl Verifier {
 
     /// Forgets packets above this one, which have come and of which no seal has spoken.
     pub fn forget_above(&mut self, sequence: u64) {
+        self.digest();
         let upto = sequence.max(self.last_seal).saturating_sub(self.base);
         self.slots
             .truncate(usize::try_from(upto).unwrap_or(usize::MAX));
@@ -204,27 +218,62 @@ impl Verifier {
         &mut self.slots[at]
     }
 
-    fn note(&mut self, at: usize, digest: Digest) -> Verdict {
+    /// Digests the packets that wait for it.
+    fn digest(&mut self) {
+        let digests = self.batch.digests();
+        self.note_digests(&digests);
+    }
+
+    /// The digest of this packet; those that wait for theirs get them with it.
+    fn digest_with(&mut self, datagram: &[u8]) -> Digest {
+        self.batch.add(datagram);
+        let digests = self.batch.digests();
+        self.note_digests(&digests);
+        digests[digests.len() - 1]
+    }
+
+    fn note_digests(&mut self, digests: &[Digest]) {
+        let mut batched = core::mem::take(&mut self.batched);
+        for (sequence, digest) in batched.drain(..).zip(digests) {
+            let slot = self.place(sequence).and_then(|at| self.slots.get_mut(at));
+            if let Some(slot @ Slot::Waits) = slot {
+                *slot = Slot::Arrived(*digest);
+            }
+        }
+        self.batched = batched;
+    }
+
+    fn note(&mut self, at: usize, sequence: u64, datagram: &[u8]) -> Verdict {
+        match self.slot(at) {
+            slot @ Slot::Unknown => {
+                *slot = Slot::Waits;
+                self.batch.add(datagram);
+                self.batched.push(sequence);
+                if self.batch.is_full() {
+                    self.digest();
+                }
+                return Verdict::Waits;
+            }
+            // This one says nothing of being a seal.
+            Slot::Seal => return Verdict::Forged,
+            Slot::Waits => self.digest(),
+            Slot::Arrived(_) | Slot::Told(_) | Slot::Proven(_) => {}
+        }
+        let digest = Digest::of(datagram);
         let slot = self.slot(at);
         match *slot {
-            Slot::Unknown => {
-                *slot = Slot::Arrived(digest);
-                Verdict::Waits
-            }
-            Slot::Arrived(other) if other == digest => Verdict::Waits,
-            Slot::Arrived(_) => Verdict::Contradicts,
             Slot::Told(told) if told == digest => {
                 *slot = Slot::Proven(told);
                 Verdict::Proven
             }
             Slot::Told(told) | Slot::Proven(told) => judge(told == digest),
-            // This one says nothing of being a seal.
-            Slot::Seal => Verdict::Forged,
+            Slot::Arrived(other) if other != digest => Verdict::Contradicts,
+            _ => Verdict::Waits,
         }
     }
 
-    /// Takes over what a seal says, its own packet being the last that it is for.
-    fn tell(&mut self, seal: &ProvenSeal<'_>, findings: &mut Vec<Finding>) -> Verdict {
+    /// Takes over what a seal says, its own packet being the last that it is for; none waits for its digest.
+    fn tell(&mut self, seal: &ProvenSeal<'_>, own: Digest, findings: &mut Vec<Finding>) -> Verdict {
         self.seals.insert(seal.sequence());
         self.last_seal = self.last_seal.max(seal.sequence());
         let unsealed = seal.unsealed();
@@ -233,21 +282,23 @@ impl Verifier {
         }
         let first = unsealed.unwrap_or_else(|| seal.first());
         self.tell_former(first.saturating_sub(1), findings);
-        for (sequence, digest) in seal.digests() {
+        for (sequence, digest) in seal.digests(own) {
             let Some(at) = self.place(sequence) else {
                 continue;
             };
-            let own = sequence == seal.sequence();
+            let is_own = sequence == seal.sequence();
             let slot = self.slot(at);
             let (next, verdict) = match *slot {
-                Slot::Unknown | Slot::Seal if own => (Slot::Proven(digest), None),
+                Slot::Unknown | Slot::Seal if is_own => (Slot::Proven(digest), None),
                 Slot::Unknown => (Slot::Told(digest), None),
                 Slot::Arrived(other) if other == digest => {
                     (Slot::Proven(digest), Some(Verdict::Proven))
                 }
-                Slot::Arrived(_) if own => (Slot::Proven(digest), Some(Verdict::Forged)),
+                Slot::Arrived(_) if is_own => (Slot::Proven(digest), Some(Verdict::Forged)),
                 Slot::Arrived(_) => (Slot::Told(digest), Some(Verdict::Forged)),
-                known @ (Slot::Told(_) | Slot::Proven(_) | Slot::Seal) => (known, None),
+                known @ (Slot::Waits | Slot::Told(_) | Slot::Proven(_) | Slot::Seal) => {
+                    (known, None)
+                }
             };
             *slot = next;
             findings.extend(verdict.map(|verdict| Finding { sequence, verdict }));

@@ -55,7 +55,7 @@ const TOLD: ToldLimit = ToldLimit {
 
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("0f {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("10 {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
@@ -76,7 +76,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "0f 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "10 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));

@@ -39,7 +39,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
     let rest = "00 c4c3c2c1 8877665544332211 03000000 00000000";
-    let expected = bytes_of(&format!("0f {kind} 00 {rest} {fields}"));
+    let expected = bytes_of(&format!("10 {kind} 00 {rest} {fields}"));
     assert_eq!(body.encode(&HEADER), expected);
     assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
