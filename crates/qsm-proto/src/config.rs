@@ -28,6 +28,9 @@ pub struct Config {
     /// Whether this node multicasts, and listens to multicast. One that does not sends a copy to each
     /// member of a region (R-REACH-6), and has to know the membership service.
     pub multicast: bool,
+    /// Whether what this node publishes is delivered to itself, too, where it is a subscriber. Without that
+    /// its own full readers do not keep it from publishing.
+    pub own_messages: bool,
     /// Where membership services are announced and looked for: a multicast address.
     pub discovery: SocketAddr,
     /// The membership service, if it is known.
@@ -228,6 +231,7 @@ impl Config {
             discovery: SocketAddr::from(([239, 192, 83, 77], 4483)),
             service: None,
             multicast: true,
+            own_messages: true,
             layout: Layout::default(),
             datagram_bytes: 1472,
             signed: false,

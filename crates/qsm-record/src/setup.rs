@@ -56,6 +56,7 @@ fn put_config(config: &Config, to: &mut Vec<u8>) {
         address,
         second,
         multicast,
+        own_messages,
         discovery,
         service,
         layout,
@@ -77,7 +78,8 @@ fn put_config(config: &Config, to: &mut Vec<u8>) {
     to.text(cluster);
     to.address(*address);
     to.address_if(*second);
-    to.flag(*multicast);
+    // One number, so that files of before there were own messages to leave out are read as before.
+    to.number(u64::from(*multicast) | u64::from(!*own_messages) << 1);
     to.address(*discovery);
     to.address_if(*service);
     put_layout(layout, to);
@@ -94,14 +96,24 @@ fn put_config(config: &Config, to: &mut Vec<u8>) {
 }
 
 fn take_config(from: &mut Fields<'_>) -> Result<Config, Malformed> {
+    let node = NodeId(from.number()?);
+    let name = from.text()?.to_owned();
+    let introduction = from.flag()?.then(|| take_introduction(from)).transpose()?;
+    let cluster = from.text()?.to_owned();
+    let (address, second) = (from.address()?, from.address_if()?);
+    let ways = from.number()?;
+    if ways > 3 {
+        return Err(Malformed);
+    }
     Ok(Config {
-        node: NodeId(from.number()?),
-        name: from.text()?.to_owned(),
-        introduction: from.flag()?.then(|| take_introduction(from)).transpose()?,
-        cluster: from.text()?.to_owned(),
-        address: from.address()?,
-        second: from.address_if()?,
-        multicast: from.flag()?,
+        node,
+        name,
+        introduction,
+        cluster,
+        address,
+        second,
+        multicast: ways & 1 == 1,
+        own_messages: ways & 2 == 0,
         discovery: from.address()?,
         service: from.address_if()?,
         layout: take_layout(from)?,
@@ -286,7 +298,9 @@ mod tests {
         config.pace.batch_delay = Duration::from_micros(5);
         config.limits.message_bytes = 77;
         config.recovery.reach = false;
-        for config in [config.clone(), config.seed_faithful()] {
+        let mut outward = config.clone();
+        (outward.multicast, outward.own_messages) = (false, false);
+        for config in [config.clone(), config.seed_faithful(), outward] {
             let setup = Setup {
                 version: "0.9".to_owned(),
                 wall_clock: 5,

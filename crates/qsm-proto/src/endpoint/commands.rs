@@ -223,7 +223,8 @@ impl Endpoint {
             .open(group)
             .ok_or(PublishError::NotEntered)?;
         let forgotten = self.regions.pasts.forgotten();
-        let subscribed = self.node.cursors.subscribed(group);
+        let own = self.node.config.own_messages;
+        let subscribed = own && self.node.cursors.subscribed(group);
         let full = subscribed && self.node.cursors.full().holds(group);
         let longest = self.node.config.limits.message_bytes;
         Ok(Publication {

@@ -22,7 +22,7 @@ pub struct Publication<'a> {
     pub(crate) now: Instant,
     pub(crate) group: GroupId,
     pub(crate) numbering: &'a mut Numbering,
-    /// This node receives the group itself.
+    /// This node receives the group itself, and what it publishes there.
     pub(crate) subscribed: bool,
     /// Messages of this length and longer ones are not taken; none is while its own readers take no more.
     pub(crate) too_long: usize,

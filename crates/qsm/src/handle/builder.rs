@@ -76,6 +76,7 @@ impl Builder {
             request_timeout: Self::REQUEST_TIMEOUT,
             threads: ThreadOptions::default(),
             latency_budget: None,
+            own_messages: true,
             tap: None,
             recording: RecordingSettings {
                 path: None,
@@ -374,6 +375,31 @@ impl Builder {
     /// runs without.
     pub fn admin(mut self, admin: bool) -> Self {
         self.settings.admin = admin;
+        self
+    }
+
+    /// Whether what this node publishes is delivered to its own subscriptions, too: so it is if not given.
+    /// For programs that publish what they have read elsewhere, and read what others publish. A queue
+    /// of their own that is full ([`Overflow::Hold`](crate::Overflow::Hold)) then does not keep them from
+    /// publishing.
+    ///
+    /// Other nodes are not concerned, of the same process or not. Processes that are attached to this node
+    /// publish by it, and get nothing of each other then.
+    ///
+    /// ```
+    /// # let builder = qsm::Node::builder()
+    /// #   .cluster(format!("doc-own-messages-{}", std::process::id()))
+    /// #   .embedded_service(qsm::Embedded::Always)
+    /// #   .interface("lo");
+    /// let node = builder.own_messages(false).start()?;
+    /// let news = node.subscribe(["news"])?;
+    /// node.publisher("news")?.send(b"for others")?;
+    /// # node.flush(std::time::Duration::from_secs(5))?;
+    /// assert_eq!(news.try_recv()?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn own_messages(mut self, delivered: bool) -> Self {
+        self.settings.own_messages = delivered;
         self
     }
 

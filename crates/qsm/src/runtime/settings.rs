@@ -90,6 +90,8 @@ pub(crate) struct NodeSettings {
     pub(crate) request_timeout: Duration,
     pub(crate) threads: ThreadOptions,
     pub(crate) latency_budget: Option<LatencyBudget>,
+    /// What it publishes is delivered to its own subscriptions, too.
+    pub(crate) own_messages: bool,
     pub(crate) tap: Option<Tap>,
     pub(crate) recording: RecordingSettings,
 }

@@ -276,6 +276,7 @@ impl Plan {
             cluster: settings.cluster.clone(),
             second: port.second_addr(),
             multicast: settings.network.multicasts(interface),
+            own_messages: settings.own_messages,
             discovery: self.discovery,
             service: settings.service,
             layout: settings.layout,
