@@ -36,8 +36,8 @@ const HOSTS: &str = "tests/hosts.rs runs it, on hosts of a lab";
 const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
 const HINTED: &str = "tests/hints.rs runs it, with nodes that the hints name";
 const LIMITED: &str = "tests/repair.rs runs it, on hosts of a lab and for a cluster of its own";
-const RELAYED_BY_TOKENS: &str = "tests/hosts.rs runs such commands, with other names";
-const JOINED: &str = "tests/hosts.rs runs it, between clusters over loopback";
+const RELAYED_BY_TOKENS: &str = "tests/relays.rs runs such commands, with other names";
+const JOINED: &str = "tests/relays.rs runs it, between clusters over loopback";
 const RELAYED: &str = "tests/hosts.rs runs it, between sites of a lab";
 const BUDGETED: &str = "tests/budget.rs runs it, with a reader";
 const POD: &str =
@@ -301,7 +301,7 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     (
         "operate/relays.md",
         "qsm relay sub news --parent relay-a.example:4490 --parent relay-b.example:4490",
-        NotHere("the simulator of relays has two for a site, and tests/hosts.rs one"),
+        NotHere("the simulator of relays has two for a site, and tests/relays.rs processes"),
     ),
     (
         "operate/planning.md",

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod keys;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -349,4 +351,12 @@ pub(crate) fn noise(length: usize) -> Vec<u8> {
         (state >> 32) as u8
     };
     (0..length).map(|_| next()).collect()
+}
+
+/// A subscriber, once it is there; and what it prints.
+pub(crate) fn subscribed(mut sub: Running) -> (Running, Lines, Lines) {
+    let told = Lines::of_stderr(&mut sub.0);
+    told.wait("where it is", |line| line.contains("subscribed to"));
+    let printed = Lines::of_stdout(&mut sub.0);
+    (sub, printed, told)
 }

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use qsm::{Embedded, GroupOptions, Node, Pattern, Subscription};
+use qsm::{Builder, Embedded, GroupOptions, Node, Pattern, Subscription};
 use qsm_console::examples;
 use qsm_console::failure::Failure;
 use qsm_console::names::Names;
@@ -33,7 +33,7 @@ use self::account::Accounts;
 use self::end::End;
 use self::inward::Inward;
 use self::names::{Remote, remote, site_name, stream_of};
-use self::outgoing::{Outgoing, Reading};
+use self::outgoing::Outgoing;
 use self::outward::Outward;
 use self::publishing::{Common, Publishing};
 use self::stats::SiteCounts;
@@ -225,11 +225,13 @@ impl Gateway {
             let parent = parent_address(&one.parent, port.address()?)?;
             remotes.push((one, port, parent));
         }
-        let node = node::start_own(&args.node, Embedded::IfNoneFound, |builder| builder)?;
+        // What it publishes itself has come from other sites, and never leaves.
+        let outward = |builder: Builder| builder.own_messages(false);
+        let node = node::start_own(&args.node, Embedded::IfNoneFound, outward)?;
         let mut notices = Notices::new(&node, &args.node);
         let names = Names::default();
         notices.find_names(&names)?;
-        let reading = Arc::new(Reading::new(args.subscribe(&node)?));
+        let subscription = args.subscribe(&node)?;
         let (counts, end) = (
             Arc::new(SiteCounts::default()),
             Arc::new(End::new(stop.clone())),
@@ -239,7 +241,6 @@ impl Gateway {
             &json!({ "event": "listening", "site": site, "address": listening }),
         )?;
         let common = Common {
-            reading: Arc::clone(&reading),
             counts: Arc::clone(&counts),
             end: Arc::clone(&end),
             json: args.json,
@@ -253,7 +254,7 @@ impl Gateway {
             site: site.clone(),
             node: node.clone(),
             names,
-            reading,
+            subscription,
             counts: Arc::clone(&counts),
             end: Arc::clone(&end),
         };

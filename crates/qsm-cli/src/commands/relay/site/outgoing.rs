@@ -1,7 +1,6 @@
 //! Messages of this site's members, made packets of its stream.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -21,8 +20,6 @@ use crate::senders::Senders;
 const LOOK: Duration = Duration::from_millis(100);
 /// Time after which a full input is asked again.
 const AGAIN: Duration = Duration::from_millis(1);
-/// Messages that give way in one go.
-const YIELDED: usize = 256;
 /// Packets that are made before they are passed on.
 const AHEAD: usize = 64;
 
@@ -31,7 +28,7 @@ pub(super) struct Outgoing {
     pub(super) site: String,
     pub(super) node: Node,
     pub(super) names: Names,
-    pub(super) reading: Arc<Reading>,
+    pub(super) subscription: Subscription,
     pub(super) counts: Arc<SiteCounts>,
     pub(super) end: Arc<End>,
 }
@@ -50,24 +47,23 @@ impl Outgoing {
             packer: Packer::new(&self.site),
             message: Vec::new(),
             has_looped: false,
-            has_yielded: false,
             senders,
             site: self.site,
             counts: self.counts,
         };
         while !self.end.is_near() {
-            let Some(received) = self.reading.subscription.recv_timeout(LOOK)? else {
+            let Some(received) = self.subscription.recv_timeout(LOOK)? else {
                 continue;
             };
             lines.take(&received);
             while lines.packer.ready() < AHEAD
-                && let Ok(Some(received)) = self.reading.subscription.try_recv()
+                && let Ok(Some(received)) = self.subscription.try_recv()
             {
                 lines.take(&received);
             }
             lines.packer.flush();
             while let Some(packet) = lines.packer.poll() {
-                if !lines.put(packet, feeder, &self.reading) {
+                if !put(packet, feeder) {
                     return Ok(());
                 }
             }
@@ -76,31 +72,15 @@ impl Outgoing {
     }
 }
 
-/// The subscription, and those who want room in it.
-pub(super) struct Reading {
-    pub(super) subscription: Subscription,
-    /// Messages from another site find no room at this node's senders, because this subscription is full.
-    yields: AtomicBool,
-}
-
-impl Reading {
-    pub(super) fn new(subscription: Subscription) -> Self {
-        Self {
-            subscription,
-            yields: AtomicBool::new(false),
-        }
-    }
-
-    /// A message of another site waits for room: two sites must not wait for each other.
-    pub(super) fn give_way(&self) {
-        if self.subscription.holds() {
-            self.yields.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// It has found room.
-    pub(super) fn go_on(&self) {
-        self.yields.store(false, Ordering::Relaxed);
+/// Waits for room for a packet; false if nobody wants any more.
+fn put(mut packet: Vec<u8>, feeder: &mut Feeder) -> bool {
+    loop {
+        packet = match feeder.try_put(packet) {
+            Fed::Taken => return true,
+            Fed::Closed => return false,
+            Fed::Full(packet) => packet,
+        };
+        thread::sleep(AGAIN);
     }
 }
 
@@ -114,44 +94,9 @@ struct Lines {
     message: Vec<u8>,
     /// A loop was found, and said.
     has_looped: bool,
-    /// Messages gave way, and that was said.
-    has_yielded: bool,
 }
 
 impl Lines {
-    /// Waits for room for a packet; false if nobody wants any more. While another site waits for this one,
-    /// messages are read and dropped. Rule R-RELAY-30.
-    fn put(&mut self, mut packet: Vec<u8>, feeder: &mut Feeder, reading: &Reading) -> bool {
-        loop {
-            packet = match feeder.try_put(packet) {
-                Fed::Taken => return true,
-                Fed::Closed => return false,
-                Fed::Full(packet) => packet,
-            };
-            if reading.yields.load(Ordering::Relaxed) {
-                self.give_way(&reading.subscription);
-            }
-            thread::sleep(AGAIN);
-        }
-    }
-
-    fn give_way(&mut self, subscription: &Subscription) {
-        for _ in 0..YIELDED {
-            match subscription.try_recv() {
-                Ok(Some(Received::Message(message))) if message.relayed().is_some() => {}
-                Ok(Some(Received::Message(_))) => self.counts.yielded.add(1),
-                Ok(Some(missing)) => self.counts.missed.add(missing.missing()),
-                _ => return,
-            }
-        }
-        if !self.has_yielded {
-            self.has_yielded = true;
-            let line = "LOST on the way to other sites: messages that they do not take while they wait for this \
-                        one to take theirs; the numbers of later ones show which";
-            Note::warn("lost", line).say();
-        }
-    }
-
     fn take(&mut self, received: &Received) {
         match received {
             Received::Message(message) => self.forward(message),

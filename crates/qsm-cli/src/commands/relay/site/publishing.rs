@@ -12,15 +12,11 @@ use qsm_console::log::Note;
 use qsm_console::table::printable;
 
 use super::end::End;
-use super::outgoing::Reading;
 use super::packets::{Record, Refused, Unpacker};
 use super::stats::SiteCounts;
 
 /// Time that a message waits for room at this cluster's senders. A node that holds them up is set aside before.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Time that a message waits before the gateway's own full queue counts as what is in its way: when both move,
-/// there is room sooner.
-const DEADLOCK: Duration = Duration::from_millis(250);
 /// Time after which a full sender is asked again.
 const AGAIN: Duration = Duration::from_millis(1);
 /// Time after which a group that was refused is tried again.
@@ -30,7 +26,6 @@ const GROUPS_MAX: usize = 1 << 16;
 
 /// Things that the parts of other sites have in common.
 pub(super) struct Common {
-    pub(super) reading: Arc<Reading>,
     pub(super) counts: Arc<SiteCounts>,
     pub(super) end: Arc<End>,
     pub(super) json: bool,
@@ -52,7 +47,6 @@ pub(super) struct Publishing {
     publishers: HashMap<Arc<str>, Outlet>,
     counts: Arc<SiteCounts>,
     end: Arc<End>,
-    reading: Arc<Reading>,
     room: Room,
     /// A site that was found in the place of this one, and has been told of.
     other: Option<String>,
@@ -70,7 +64,6 @@ impl Publishing {
             publishers: HashMap::new(),
             counts: Arc::clone(&common.counts),
             end: Arc::clone(&common.end),
-            reading: Arc::clone(&common.reading),
             room: Room::default(),
             other: None,
         }
@@ -145,15 +138,11 @@ impl Publishing {
                 Err(SendError::Full)
                     if !self.end.is_near() && self.room.is_waited_for(began.elapsed()) =>
                 {
-                    if began.elapsed() >= DEADLOCK {
-                        self.reading.give_way();
-                    }
                     thread::sleep(AGAIN);
                 }
                 outcome => break outcome,
             }
         };
-        self.reading.go_on();
         match outcome {
             Ok(()) => {
                 self.counts.messages_published.add(1);

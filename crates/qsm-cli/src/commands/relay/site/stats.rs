@@ -12,8 +12,6 @@ qsm::metrics::metrics! {
         too_long: counter(messages),
         /// Messages of this site that the gateway's own subscription has missed or dropped.
         missed: counter(messages),
-        /// Messages of this site that were dropped so that those of other sites find room.
-        yielded: counter(messages),
         /// Packets that were not sent because no other site was there.
         unsent: counter(packets),
         /// Messages of other sites that were published here.

@@ -1,0 +1,39 @@
+use super::{Cluster, assert_code, qsm, text};
+
+/// A cluster's root, and keys of those who have tokens of it.
+pub(crate) struct Keys {
+    cluster: Cluster,
+}
+
+impl Keys {
+    pub(crate) fn new() -> Self {
+        let keys = Self {
+            cluster: Cluster::without_service(),
+        };
+        let folder = keys.folder();
+        assert_code(
+            &qsm()
+                .args(["init", &folder, "--cluster", "plant"])
+                .output()
+                .unwrap(),
+            0,
+        );
+        keys
+    }
+
+    pub(crate) fn folder(&self) -> String {
+        text(&self.cluster.folder.join("plant"))
+    }
+
+    /// The file of a new key, beside it a token for this name and with these rights.
+    pub(crate) fn key(&self, name: &str, rights: &[&str]) -> String {
+        let folder = self.folder();
+        let [key, token] = ["key", "token"].map(|end| format!("{folder}/{name}.{end}"));
+        assert_code(&qsm().args(["keygen", &key, "--node"]).output().unwrap(), 0);
+        let words = ["token", "new", &folder, "--name", name, "--node", &key];
+        let mut made = qsm();
+        made.args(words).args(rights).args(["--output", &token]);
+        assert_code(&made.output().unwrap(), 0);
+        key
+    }
+}
