@@ -3,6 +3,7 @@
 //! stops to pass.
 
 pub mod cluster;
+pub mod figure;
 pub mod flow;
 pub mod machine;
 pub mod page;

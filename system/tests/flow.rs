@@ -5,9 +5,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use qsm_system::figure::{Bar, Finding};
 use qsm_system::flow::modes::Modes;
 use qsm_system::flow::paces::{GroupPace, PaceTrial, Trouble};
-use qsm_system::flow::{Bar, Finding};
 
 /// Counts that have to be exact; `None` where there can be no lab.
 fn exact(run: impl FnOnce(&Path) -> Vec<Finding>) -> Option<Vec<Finding>> {

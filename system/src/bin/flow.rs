@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use clap::Parser;
 use qsm_system::cluster::program;
+use qsm_system::figure::{Bar, Figure};
+use qsm_system::flow::Case;
 use qsm_system::flow::modes::Modes;
 use qsm_system::flow::overload::Overload;
 use qsm_system::flow::paces::{GroupPace, PaceTrial, Trouble};
 use qsm_system::flow::saturation::{Bottleneck, Saturation};
-use qsm_system::flow::{Bar, Case, Figure};
 use serde_json::{Value, json};
 
 /// Trials that there are.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use lab::Traffic;
 
-use super::{Bar, Finding};
 use crate::cluster::{Cluster, Failure, Plan, Readings};
+use crate::figure::{Bar, Finding};
 
 /// One message in a packet.
 const BYTES: usize = 1000;

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{Bar, Finding, end};
+use super::end;
 use crate::cluster::{Cluster, Failure, Plan};
+use crate::figure::{Bar, Finding};
 use crate::trial::median;
 
 const RECEIVERS: usize = 3;

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use lab::Traffic;
 
-use super::{Bar, Finding, end};
+use super::end;
 use crate::cluster::{Cluster, Failure, Phase, Plan};
+use crate::figure::{Bar, Finding};
 
 const RECEIVERS: usize = 8;
 /// The receiver in trouble.

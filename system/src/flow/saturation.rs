@@ -5,8 +5,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{Bar, Finding};
 use crate::cluster::{Cluster, Failure, Plan};
+use crate::figure::{Bar, Finding};
 
 const RECEIVERS: usize = 2;
 /// One message in a packet.
