@@ -332,3 +332,28 @@ fn a_relay_with_a_cache_repairs_by_itself() {
     assert_eq!(net.relay_at(relay).kept_bytes(), 0);
     assert_eq!(net.source().released(), 21);
 }
+
+/// R-RELAY-40: where a stream begins at the time, as programs have it, children take what a cache says.
+#[test]
+fn a_cache_repairs_a_stream_whose_numbers_are_high() {
+    const BEHIND: u64 = 1 << 50;
+    let mut net = Net::new(1, Link::clean(2), 1024);
+    net.restart_source(BEHIND, 1024);
+    let relays = [net.relay(SOURCE)];
+    let relays = [relays[0], net.relay(relays[0])];
+    for relay in relays {
+        net.set_cache(relay, 1 << 16);
+    }
+    let receivers = net.receivers_below(relays[1], 2);
+    net.settle(2);
+    net.lose(relays[0], relays[1], Kind::Data, BEHIND + 5);
+    net.lose(relays[1], receivers[0], Kind::Data, BEHIND + 9);
+    net.stream(20, ms(1));
+    net.run(ms(100));
+    for receiver in receivers {
+        let all: Vec<u64> = (BEHIND + 1..=BEHIND + 20).collect();
+        assert_eq!(net.heard(receiver).delivered, all);
+    }
+    let repairs = relays.map(|relay| net.relay_at(relay).stats().cache_repairs);
+    assert_eq!(repairs, [1, 1]);
+}

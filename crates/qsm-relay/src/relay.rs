@@ -8,7 +8,7 @@ use crate::context::{Answer, Context, Due};
 use crate::links::Links;
 use crate::nack::Waiting;
 use crate::outbox::Outbox;
-use crate::packet::{Body, Data, Join, Packet, SessionId};
+use crate::packet::{Body, Data, Join, Packet, SessionId, WINDOW_MAX};
 use crate::session::Session;
 use crate::stats::RelayStats;
 use crate::timers::Timers;
@@ -167,10 +167,10 @@ impl Relay {
                 continue;
             };
             self.stats.cache_repairs += 1;
-            // What is released is its parent's word.
+            // What is released is its parent's word: this says no more than that a source had sent it.
             let body = Body::Repair(Data {
                 sequence,
-                released: 0,
+                released: sequence.saturating_sub(WINDOW_MAX),
                 payload,
             });
             Packet { session, body }.encode(out);
