@@ -33,6 +33,8 @@ pub enum Bar {
     Least(f64),
     /// The median is at most this.
     Most(f64),
+    /// The median is between these.
+    Within(f64, f64),
     /// It is this in each run.
     Always(f64),
     /// None: it is told.
@@ -104,6 +106,7 @@ impl Figure {
         match self.bar {
             Bar::Least(bound) => Some(self.median() >= bound),
             Bar::Most(bound) => Some(self.median() <= bound),
+            Bar::Within(least, most) => Some((least..=most).contains(&self.median())),
             Bar::Always(value) => Some(self.values.iter().all(|one| *one == value)),
             Bar::Told => None,
         }
@@ -129,6 +132,8 @@ mod tests {
         assert_eq!(kept(Bar::Least(2.0)), Some(true));
         assert_eq!(kept(Bar::Least(2.1)), Some(false));
         assert_eq!(kept(Bar::Most(2.0)), Some(true));
+        assert_eq!(kept(Bar::Within(2.0, 2.5)), Some(true));
+        assert_eq!(kept(Bar::Within(1.0, 1.5)), Some(false));
         assert_eq!(kept(Bar::Always(2.0)), Some(false));
         assert_eq!(kept(Bar::Told), None);
         assert_eq!(figure(Bar::Told, &values).spread(), [1.0, 3.0]);

@@ -220,6 +220,7 @@ fn bar(bar: Bar) -> String {
     match bar {
         Bar::Least(bound) => format!("at least {bound}"),
         Bar::Most(bound) => format!("at most {bound}"),
+        Bar::Within(least, most) => format!("{least} to {most}"),
         Bar::Always(value) => format!("{value} in each"),
         Bar::Told => "-".to_owned(),
     }

@@ -132,6 +132,7 @@ mod tests {
         let broken = findings.filter(|one| match one.bar {
             Bar::Least(bound) => one.value < bound,
             Bar::Most(bound) => one.value > bound,
+            Bar::Within(least, most) => !(least..=most).contains(&one.value),
             Bar::Always(value) => (one.value - value).abs() > 0.5,
             Bar::Told => false,
         });
