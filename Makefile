@@ -23,7 +23,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-fourth unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host protection order
+.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-fourth unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow sites bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host protection order
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -225,6 +225,15 @@ flow: deps ## receivers that cannot follow and senders with too much to send, be
 soak-flow: deps ## ten minutes of overload at twice the capacity (FLOW_SECONDS), judged; as root
 	$(CARGO) build $(LOCKED) --release -p qsm-system
 	$(TARGET_DIR)/release/flow --trials overload --seconds $(FLOW_SECONDS)
+
+# Parts of `make sites`, e.g. SITES=a,d; all, if none is named. Runs of each case.
+SITES ?=
+SITES_RUNS ?= 3
+FIGURES_SITES := docs/figures-sites
+
+sites: deps ## what relays promise between sites, with processes on hosts of a lab, judged, as docs/figures-sites; as root, ten minutes on a quiet machine
+	$(CARGO) build $(LOCKED) --release -p qsm-cli -p qsm-system
+	$(TARGET_DIR)/release/sites $(SITES:%=--parts %) --runs $(SITES_RUNS) --out $(FIGURES_SITES)
 
 paths: deps ## multicast that stops to pass in mid-stream, towards one receiver of 100,000 groups and towards all, judged; as root, ten minutes on a quiet machine
 	$(CARGO) build $(LOCKED) --release -p qsm-system

@@ -8,5 +8,6 @@ pub mod flow;
 pub mod machine;
 pub mod page;
 pub mod paths;
+pub mod sites;
 pub mod transport;
 pub mod trial;

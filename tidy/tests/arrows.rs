@@ -98,7 +98,7 @@ const ARROWS: [(&str, &[&str]); 42] = [
     // `qsm lab` makes test hosts, `qsm sim` replays seeds, recordings and experiments, `qsm plan` plans,
     // `qsm advise` calculates, `qsm dash` shows pages, `qsm sub` decodes objects, and the wire crate has
     // the numbers of nodes and groups that are planned; and `qsm capture` takes packets at the card, `qsm relay` drives relays. Its tests have
-    // members that break the program's rules.
+    // members that break the program's rules, and make trials of processes on hosts.
     (
         "qsm-cli",
         &[
@@ -125,6 +125,7 @@ const ARROWS: [(&str, &[&str]); 42] = [
             "qsm-sim",
             "qsm-figures",
             "qsm-lab",
+            "qsm-system",
         ],
     ),
     ("qsm-object", &[]),

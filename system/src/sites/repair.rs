@@ -1,0 +1,280 @@
+//! Repairs: of what is lost at one receiver of a site, and of what is lost between sites.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lab::{LinkShape, Traffic};
+
+use super::layout::{Layout, Sites, round_trip};
+use super::stage::{End, Outcome};
+use super::stream::{Arrival, Load};
+use crate::cluster::Failure;
+use crate::figure::{Bar, Finding};
+use crate::trial::median;
+
+/// Time that a packet takes between sites.
+const WIDE: Duration = Duration::from_millis(50);
+/// Time that a packet takes between a relay and a receiver of its site.
+const LOCAL: Duration = Duration::from_millis(2);
+/// Round trips that a repair may take.
+const TRIPS_MAX: f64 = 1.5;
+/// Time before the stream counts: the rate of a source begins low.
+const WARM_UP: Duration = Duration::from_secs(3);
+
+/// Where packets are lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// At one receiver of each far site.
+    LastHop,
+    /// On each link between sites, both ways.
+    Link,
+}
+
+/// A stream between sites, of which some is lost.
+#[derive(Debug, Clone, Copy)]
+pub struct Repair {
+    /// Sites with four hosts each, the source's among them.
+    pub sites: usize,
+    /// Where packets are lost.
+    pub place: Place,
+    /// Of a million packets, so many are lost.
+    pub loss_ppm: u32,
+    /// The stream.
+    pub load: Load,
+}
+
+/// A message that stood still on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stall {
+    /// Time from the source to the reader.
+    sent: Duration,
+    /// Time from when the next message should have come, which shows that this one is missing.
+    noticed: Duration,
+}
+
+impl Repair {
+    /// Its name in tables.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let where_lost = match self.place {
+            Place::LastHop => "at a receiver",
+            Place::Link => "between sites",
+        };
+        let (sites, percent) = (self.sites, f64::from(self.loss_ppm) / 1e4);
+        let rate = self.load.rate;
+        format!("{sites} sites, {percent} % lost {where_lost}, {rate} messages/s")
+    }
+
+    /// Runs it once.
+    ///
+    /// # Errors
+    /// A process fails.
+    pub fn run(&self, program: &Path) -> Result<Vec<Finding>, Failure> {
+        let of = |delay| LinkShape {
+            delay,
+            ..LinkShape::default()
+        };
+        let layout = Layout {
+            sites: self.sites,
+            wide: of(WIDE),
+            local: Some(of(LOCAL)),
+        };
+        let mut sites = layout.open(program, &[])?;
+        let far = &sites.sites[1];
+        let lab = &sites.stage.lab;
+        let local = round_trip(lab, far.relay, far.receivers[0])?;
+        let wide = round_trip(lab, sites.sites[0].relay, far.relay)?;
+        let receivers = sites.start_receivers()?;
+        let feeder = sites.stage.publish(&mut sites.source, self.load)?;
+        self.begin_loss(&sites)?;
+        let outcome = sites.stage.finish(feeder, receivers)?;
+        let mut found = whole(&outcome);
+        found.push(self.carried(&outcome));
+        let far = outcome.ends.iter().skip(sites.sites[0].receivers.len());
+        let far: Vec<&End> = far.collect();
+        match self.place {
+            Place::LastHop => found.extend(self.at_receivers(&far, local)),
+            Place::Link => found.extend(self.between(&sites, &far, wide)?),
+        }
+        Ok(found)
+    }
+
+    /// Receivers of the far sites are three each; the first of them loses.
+    fn begin_loss(&self, sites: &Sites) -> Result<(), Failure> {
+        let lab = &sites.stage.lab;
+        match self.place {
+            Place::LastHop => {
+                for site in &sites.sites[1..] {
+                    lab.set_loss(site.receivers[0], self.loss_ppm, Traffic::Unicast)?;
+                }
+            }
+            Place::Link => {
+                for (place, link) in sites.wide.iter().enumerate() {
+                    let shape = LinkShape {
+                        delay: WIDE,
+                        loss_ppm: self.loss_ppm,
+                        seed: place as u64 + 1,
+                        ..LinkShape::default()
+                    };
+                    lab.reshape(*link, shape)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The part of the offered messages that the source took in time.
+    fn carried(&self, outcome: &Outcome) -> Finding {
+        let offered = self.load.rate as f64 * self.load.lasts.as_secs_f64();
+        let share = outcome.given as f64 / offered;
+        Finding::new("messages taken, of those offered", share, Bar::Least(0.99))
+    }
+
+    fn at_receivers(&self, far: &[&End], local: Duration) -> Vec<Finding> {
+        let of_each = |loses: bool| {
+            let ends = far.iter().enumerate();
+            ends.filter(move |(place, _)| (place % 3 == 0) == loses)
+                .map(|(_, end)| *end)
+        };
+        let stalls = of_each(true).flat_map(|end| stalls(counted(end), local / 2, local / 4));
+        let times = stalls.map(|stall| stall.noticed.as_secs_f64());
+        let mut times: Vec<f64> = times.collect();
+        let seen: u64 = of_each(true)
+            .map(|end| end.counter("repairs_received"))
+            .sum();
+        let others: u64 = of_each(false)
+            .map(|end| end.counter("repairs_received"))
+            .sum();
+        let trip = local.as_secs_f64();
+        let [middle, late] = [0.5, 0.99].map(|share| quantile(&mut times, share) / trip);
+        vec![
+            Finding::new("local round trip, ms", trip * 1e3, Bar::Told),
+            Finding::new("losses timed", times.len() as f64, Bar::Least(10.0)),
+            Finding::new("repair, local round trips: median", middle, Bar::Told),
+            Finding::new("repair, local round trips: p99", late, Bar::Most(TRIPS_MAX)),
+            Finding::new("repairs at who loses", seen as f64, Bar::Least(1.0)),
+            Finding::none("repairs at the others", others),
+        ]
+    }
+
+    fn between(
+        &self,
+        sites: &Sites,
+        far: &[&End],
+        wide: Duration,
+    ) -> Result<Vec<Finding>, Failure> {
+        let mut lost = 0;
+        for link in &sites.wide {
+            let [away, _] = sites.stage.lab.link_counters(*link)?;
+            lost += away.lost_packets;
+        }
+        // All receivers of a site wait for the same packet.
+        let one_each = far.iter().step_by(3);
+        let stalls = one_each.flat_map(|end| stalls(counted(end), wide / 2, wide / 20));
+        let mut times: Vec<f64> = stalls.map(|stall| stall.sent.as_secs_f64()).collect();
+        let trip = wide.as_secs_f64();
+        let trips = |time: f64| (time - trip / 2.0) / trip;
+        let [middle, late] = [0.5, 0.99].map(|share| quantile(&mut times, share));
+        let p99 = Finding::new(
+            "beyond the way, round trips: p99",
+            trips(late),
+            Bar::Most(TRIPS_MAX),
+        );
+        Ok(vec![
+            Finding::new("round trip between sites, ms", trip * 1e3, Bar::Told),
+            Finding::new("packets lost", lost as f64, Bar::Told),
+            Finding::new("losses timed", times.len() as f64, Bar::Least(10.0)),
+            Finding::new(
+                "lost, from sent to read, ms: median",
+                middle * 1e3,
+                Bar::Told,
+            ),
+            Finding::new("lost, from sent to read, ms: p99", late * 1e3, Bar::Told),
+            p99,
+        ])
+    }
+}
+
+/// Counts of what must not be, as each trial finds them.
+pub(super) fn whole(outcome: &Outcome) -> Vec<Finding> {
+    let flaws = outcome.flaws();
+    let told = u64::from(!outcome.is_complete());
+    vec![
+        Finding::none("messages lost, or told to be", flaws.missing + told),
+        Finding::none(
+            "messages doubled, wrong or in disorder",
+            flaws.doubled + flaws.wrong,
+        ),
+    ]
+}
+
+/// Messages behind the beginning of the stream.
+fn counted(end: &End) -> &[Arrival] {
+    let all = &end.tape.arrivals;
+    let first = all.first().map_or(Duration::ZERO, |first| first.sent);
+    let from = all.partition_point(|arrival| arrival.sent < first + WARM_UP);
+    &all[from..]
+}
+
+/// Messages that came this much later than most, and not together with the one before: for these the
+/// receiver waited, and others behind them for order's sake.
+fn stalls(arrivals: &[Arrival], late: Duration, apart: Duration) -> Vec<Stall> {
+    let usual = median(arrivals.iter().map(Arrival::delay)).unwrap_or_default();
+    let of_three = arrivals.windows(3).filter(|three| {
+        let [before, this, _] = three else {
+            return false;
+        };
+        this.delay() > usual + late && this.came > before.came + apart
+    });
+    let stalls = of_three.map(|three| Stall {
+        sent: three[1].delay(),
+        noticed: three[1].came.saturating_sub(three[2].sent + usual),
+    });
+    stalls.collect()
+}
+
+/// The value below which this share of them is.
+fn quantile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let place = (values.len() as f64 * share).ceil() as usize;
+    let value = values.get(place.saturating_sub(1));
+    value.copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn of_messages_that_waited_together_the_first_was_lost() {
+        // 2 was lost and came with 3 to 5; 6 was lost as well and came by itself.
+        let came = |number: u32| match number {
+            2..6 => 22,
+            6..11 => 26,
+            _ => number + 10,
+        };
+        let all: Vec<Arrival> = (0..60)
+            .map(|number| Arrival {
+                number: u64::from(number),
+                sent: MS * number,
+                came: MS * came(number),
+            })
+            .collect();
+        let stall = Stall {
+            sent: MS * 20,
+            noticed: MS * 9,
+        };
+        assert_eq!(stalls(&all, MS * 5, MS * 2), [stall, stall]);
+        assert_eq!(stalls(&all[11..], MS * 5, MS * 2), []);
+    }
+
+    #[test]
+    fn a_quantile_is_one_of_the_values() {
+        let mut values = [3.0, 1.0, 2.0, 4.0];
+        assert_eq!(quantile(&mut values, 0.5), 2.0);
+        assert_eq!(quantile(&mut values, 0.99), 4.0);
+        assert!(quantile(&mut [], 0.5).is_nan());
+    }
+}
