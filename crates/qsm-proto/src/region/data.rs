@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use qsm_wire::{DataHeader, Heartbeat, Origin};
 
-use super::queries::{reaches, says_nothing};
+use super::queries::{has_numbered, reaches, says_nothing};
 use super::{Region, RegionCx};
 use crate::Deliver;
 use crate::history::Duty;
@@ -151,7 +151,7 @@ impl RegionCx<'_> {
                 true => StreamEnd::ByMember,
             },
         };
-        if own && beat.highest == 0 {
+        if own && !has_numbered(beat) {
             // It may yet send in the newest view that it knows.
             let left = self.region.history.left().unwrap_or_default();
             if reaches(beat.openings(), left) {

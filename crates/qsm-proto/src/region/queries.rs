@@ -148,6 +148,12 @@ pub(super) fn reaches(mut newest_first: impl Iterator<Item = Opening>, view: Vie
     newest.is_none_or(|opening| opening.view >= view)
 }
 
+/// Tells whether a sender has given packets their numbers. They may still wait there until they may leave, and are sent
+/// in the view that they were numbered in.
+pub(super) fn has_numbered(beat: &Heartbeat<'_>) -> bool {
+    beat.highest > 0 || beat.openings().any(|opening| opening.start > 1)
+}
+
 impl RegionCx<'_> {
     /// Tells a member how far a stream goes, without being asked (R-TOK-12).
     pub(super) fn tell_extent(&mut self, member: Origin, sender: Origin) {
