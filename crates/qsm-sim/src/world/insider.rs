@@ -24,13 +24,16 @@ impl World {
         let Some(insider) = self.options.insider.clone() else {
             return;
         };
+        let shut_out = self.options.duration;
+        let gone = shut_out + self.options.gone_after;
         // Who lies to the end is waited for until it is gone.
-        let shut_out = match insider.until < self.options.duration {
+        let ended = match insider.until < shut_out {
             true => insider.until,
-            false => self.options.duration + self.options.gone_after,
+            false => gone,
         };
-        let ended = Instant(nanoseconds(shut_out));
-        self.checkers.honesty = Some(Honesty::new(insider.host, ended));
+        let [ended, shut_out, gone] = [ended, shut_out, gone].map(|at| Instant(nanoseconds(at)));
+        let honesty = Honesty::new(insider.host, ended).shut_out(shut_out, gone);
+        self.checkers.honesty = Some(honesty);
         self.checkers.armed = false;
         let (mischief, seed) = (self.options.mischief, Seed(self.options.seed));
         self.engine.set_insider(insider, mischief, seed);
