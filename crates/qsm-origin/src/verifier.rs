@@ -190,10 +190,13 @@ impl Verifier {
             usize::try_from(gone).map_or(self.slots.len(), |gone| gone.min(self.slots.len()));
         self.slots.drain(..gone);
         self.base = self.base.max(sequence);
-        let above = self.base.saturating_add(1);
-        self.seals = self.seals.split_off(&above);
-        if !self.unsealed.is_empty() {
-            self.unsealed = self.unsealed.split_off(&above);
+        while self.seals.first().is_some_and(|seal| *seal <= self.base) {
+            self.seals.pop_first();
+        }
+        while let Some(last) = self.unsealed.first_entry()
+            && *last.key() <= self.base
+        {
+            last.remove();
         }
     }
 
