@@ -21,7 +21,7 @@ pub const SEAL_GROUP: GroupId = GroupId(u32::MAX - 1);
 /// Most packets that one seal is for.
 pub const PACKETS_MAX: usize = 256;
 /// Most bytes of packets that a sender puts under one seal: receivers keep them until it comes.
-const SEALED_BYTES: usize = 256 << 10;
+const SEALED_BYTES: usize = 512 << 10;
 /// Bytes of a signature (Ed25519, RFC 8032).
 const SIGNATURE_BYTES: usize = 64;
 /// Begins what is signed: it is no statement of another kind, which the same key may have signed.

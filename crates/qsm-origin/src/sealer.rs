@@ -48,7 +48,7 @@ impl Sealer {
         })
     }
 
-    /// Most packets between two seals: as many full ones as are 256 KiB, or fewer where more digests do not fit in a packet.
+    /// Most packets between two seals: as many full ones as are 512 KiB, or fewer where more digests do not fit in a packet.
     #[must_use]
     pub fn packets_max(&self) -> usize {
         self.packets_max

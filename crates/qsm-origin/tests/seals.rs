@@ -387,15 +387,15 @@ fn a_seal_is_due_after_five_milliseconds_and_at_once_when_it_is_full() {
 }
 
 #[test]
-fn seals_fit_their_packets_and_are_for_256_kibibytes_at_most() {
+fn seals_fit_their_packets_and_are_for_512_kibibytes_at_most() {
     let stream = stream(&Maker::new().header, &Maker::new().head);
     let most = |bytes| Sealer::new(stream, bytes).map(|sealer| sealer.packets_max());
     let packet_bytes = 133;
     assert_eq!(most(133), Err(SealerError::NoRoom { packet_bytes }));
     assert_eq!(most(134), Ok(1));
     assert_eq!(most(1456), Ok(83));
-    assert_eq!(most(8956), Ok(29));
-    assert_eq!(most(65_000), Ok(4));
+    assert_eq!(most(8956), Ok(58));
+    assert_eq!(most(65_000), Ok(8));
 }
 
 #[test]
