@@ -321,11 +321,16 @@ bench: deps ## Quicksilver beside other systems: hours, or ten minutes with BENC
 
 # Runs of each kind of protection.
 PROTECTION_RUNS ?= 9
+# Its kinds.
+PROTECTIONS ?= none,key,key-aegis,tokens,tokens-aegis,audit,verified,verified-aegis
+# Bytes in a second that a sender may send where the network is to be the limit: 1 Gbit/s with the frames of an Ethernet.
+PROTECTION_LIMIT ?= 112M
+protection = $(TARGET_DIR)/release/qsm bench throughput --protect $(PROTECTIONS) --receivers 2 --runs $(PROTECTION_RUNS)
 
 protection: deps ## what keys, tokens and proof of origin cost over loopback and, as root, between hosts of a lab; on a quiet machine
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
-	$(TARGET_DIR)/release/qsm bench throughput --protect none,key,tokens,audit,verified --receivers 2 --runs $(PROTECTION_RUNS)
-	if [ "$$(id -u)" = 0 ]; then $(TARGET_DIR)/release/qsm bench throughput --lab --protect none,key,tokens,audit,verified --receivers 2 --runs $(PROTECTION_RUNS); fi
+	$(protection)
+	if [ "$$(id -u)" = 0 ]; then $(protection) --lab && $(protection) --lab --send-limit $(PROTECTION_LIMIT); fi
 
 # Members, bytes of an update, and runs of each order.
 ORDER ?= 5 1000 5

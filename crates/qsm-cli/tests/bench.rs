@@ -77,24 +77,28 @@ fn kinds_of_protection_are_measured_beside_each_other() {
         "--messages=3000",
         "--receivers=2",
         "--runs=1",
-        "--protect=none,key,tokens,verified",
+        "--protect=none,key,key-aegis,tokens-aegis,verified",
         "--json",
     ]));
     assert_eq!(result["benchmark"], "protection");
     let kinds = result["protections"].as_array().unwrap();
     let names = kinds.iter().map(|kind| kind["protection"].as_str());
     assert!(
-        names.eq(["none", "key", "tokens", "verified"].map(Some)),
+        names.eq(["none", "key", "key-aegis", "tokens-aegis", "verified"].map(Some)),
         "{result}"
     );
-    for figure in [
-        "packet_bytes",
-        "seal_nanoseconds",
-        "open_nanoseconds",
-        "sign_nanoseconds",
-        "prove_nanoseconds",
-    ] {
-        assert_positive(&result[figure]);
+    let primitives = result["primitives"].as_array().unwrap();
+    let ciphers = primitives.iter().map(|one| one["cipher"].as_str());
+    assert!(
+        ciphers.eq(["aes-256-gcm", "aegis-128x2"].map(Some)),
+        "{result}"
+    );
+    for figures in primitives {
+        for figure in ["packet_bytes", "seal_nanoseconds", "open_nanoseconds"] {
+            assert_positive(&figures[figure]);
+        }
+        assert_positive(&figures["sign_nanoseconds"]);
+        assert_positive(&figures["prove_nanoseconds"]);
     }
     assert_eq!(kinds[0]["share_allowed"], Value::Null);
     for kind in &kinds[1..] {
@@ -106,6 +110,26 @@ fn kinds_of_protection_are_measured_beside_each_other() {
     let several = bench(&["latency", "--protect", "key,tokens"]);
     assert_code(&several, 2);
     assert!(stderr(&several).contains("give one kind"));
+}
+
+#[test]
+fn senders_are_held_to_what_a_slow_network_takes() {
+    let result = json(&bench(&[
+        "throughput",
+        "--messages=10000",
+        "--payload=1000",
+        "--runs=1",
+        "--protect=none,key",
+        "--send-limit=20M",
+        "--json",
+    ]));
+    assert_eq!(result["options"]["send_limit"], 20 << 20);
+    for kind in result["protections"].as_array().unwrap() {
+        let rate = kind["messages_per_second"]["median"].as_f64().unwrap();
+        // 20,971 of 1000 bytes without headers, and what may leave at once.
+        assert!(rate > 0.0 && rate < 25_000.0, "{result}");
+        assert_eq!(kind["share_allowed"], Value::Null);
+    }
 }
 
 #[test]

@@ -517,6 +517,11 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     ),
     (
         "operate/bench.md",
+        "qsm bench throughput --lab --protect none,tokens --send-limit 112M",
+        NotHere(BENCH),
+    ),
+    (
+        "operate/bench.md",
         "qsm bench throughput --layout all --receivers 16 --loss 1",
         NotHere(BENCH),
     ),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use qsm::{Exporter, Family};
+use qsm::{Cipher, Exporter, Family};
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::stop::Stop;
@@ -50,7 +50,7 @@ impl DemoRun {
             group.gather(gathering);
         }
         if args.tokens {
-            group.protect(Protection::Tokens, CLUSTER)?;
+            group.protect(Protection::Tokens, Cipher::default(), CLUSTER)?;
         }
         if let Some(why) = &group.without_lab {
             screen.say(&format!("all on this host, over loopback: {why}"));

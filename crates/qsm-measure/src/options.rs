@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use qsm::{Builder, Embedded, Exporter, Family, Node, OriginDemand};
+use qsm::{Builder, Cipher, Embedded, Exporter, Family, Node, OriginDemand};
 use qsm_console::failure::Failure;
 use qsm_console::log::Note;
 use qsm_console::options::{NodeOptions, cores, local_address, loss_ppm, seconds, size};
@@ -184,6 +184,10 @@ pub(crate) struct LocalOptions {
         conflicts_with = "key"
     )]
     pub(crate) protect: Vec<ProtectionName>,
+    /// Have each sender send at most so many bytes in a second, with suffix k or M: as a network does that is slower
+    /// than the processors
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub(crate) send_limit: Option<usize>,
     /// Use IPv6; over loopback that takes a route for multicast, which the error names
     #[arg(long)]
     pub(crate) ipv6: bool,
@@ -212,22 +216,37 @@ pub(crate) enum ProtectionName {
     None,
     /// By one key for all
     Key,
+    /// The same with the cipher aegis-128x2
+    KeyAegis,
     /// By tokens: each process proves a key of its own
     Tokens,
+    /// The same with the cipher aegis-128x2
+    TokensAegis,
     /// By tokens, and proof of origin: what others have forged is told
     Audit,
     /// The same, and messages wait for their proof
     Verified,
+    /// The same with the cipher aegis-128x2
+    VerifiedAegis,
 }
 
 impl ProtectionName {
     pub(crate) fn protection(self) -> Protection {
         match self {
             Self::None => Protection::None,
-            Self::Key => Protection::Key,
-            Self::Tokens => Protection::Tokens,
+            Self::Key | Self::KeyAegis => Protection::Key,
+            Self::Tokens | Self::TokensAegis => Protection::Tokens,
             Self::Audit => Protection::Origin(OriginDemand::Audit),
-            Self::Verified => Protection::Origin(OriginDemand::Verified),
+            Self::Verified | Self::VerifiedAegis => Protection::Origin(OriginDemand::Verified),
+        }
+    }
+
+    pub(crate) fn cipher(self) -> Cipher {
+        match self {
+            Self::KeyAegis | Self::TokensAegis | Self::VerifiedAegis => Cipher::Aegis128X2,
+            Self::None | Self::Key | Self::Tokens | Self::Audit | Self::Verified => {
+                Cipher::default()
+            }
         }
     }
 
@@ -236,15 +255,18 @@ impl ProtectionName {
         match self {
             Self::None => "none",
             Self::Key => "key",
+            Self::KeyAegis => "key-aegis",
             Self::Tokens => "tokens",
+            Self::TokensAegis => "tokens-aegis",
             Self::Audit => "audit",
             Self::Verified => "verified",
+            Self::VerifiedAegis => "verified-aegis",
         }
     }
 
     /// Tells whether senders sign what they send.
     pub(crate) fn seals(self) -> bool {
-        matches!(self, Self::Audit | Self::Verified)
+        matches!(self.protection(), Protection::Origin(_))
     }
 }
 
@@ -263,11 +285,17 @@ impl LocalOptions {
         Ok(Some(exporter))
     }
 
-    /// Protection by keys that are made for the run. Several kinds are measured by `qsm bench throughput` alone.
-    pub(crate) fn protection(&self) -> Protection {
-        self.protect
-            .first()
-            .map_or(Protection::None, |name| name.protection())
+    /// Protection by keys that are made for the run, and its cipher. Several kinds are measured by `qsm bench throughput`
+    /// alone.
+    pub(crate) fn protection(&self) -> (Protection, Cipher) {
+        let name = self.protect.first().unwrap_or(&ProtectionName::None);
+        (name.protection(), name.cipher())
+    }
+
+    /// The option of senders that says what they may send at most, if that is limited.
+    pub(crate) fn send_limit(&self) -> Option<String> {
+        let bytes = self.send_limit?;
+        Some(format!("--send-limit={bytes}"))
     }
 
     /// The same with this protection alone.

@@ -25,6 +25,8 @@ const SEALED_MIN: usize = 134;
 /// Nanoseconds that one data packet takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Primitives {
+    /// The cipher that seals and opens it.
+    pub(crate) cipher: Cipher,
     /// Length of the packet, bytes.
     pub(crate) bytes: usize,
     /// To seal it.
@@ -38,18 +40,18 @@ pub(crate) struct Primitives {
 }
 
 impl Primitives {
-    /// Measures them with the default cipher, on one thread.
+    /// Measures them with this cipher, on one thread.
     ///
     /// # Errors
-    /// The system has no random numbers.
-    pub(crate) fn measure(bytes: usize) -> Result<Self, Failure> {
+    /// The system has no random numbers, or the processor no instructions for the cipher.
+    pub(crate) fn measure(cipher: Cipher, bytes: usize) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| {
             Failure::failed(
                 format!("no packet can be sealed: {error}"),
-                "try again later",
+                "try again later, or another cipher",
             )
         };
-        let key = ClusterKey::generate(Cipher::default()).map_err(|error| failed(&error))?;
+        let key = ClusterKey::generate(cipher).map_err(|error| failed(&error))?;
         let (mut sealer, mut opener) = (Sealer::new(&key), Opener::new(&key));
         let plain = packet(bytes, 1);
         let mut sealed = Vec::with_capacity(bytes + Sealer::growth(&plain));
@@ -68,6 +70,7 @@ impl Primitives {
         });
         let (sign, prove) = proof(bytes).map_err(|error| failed(&error))?;
         Ok(Self {
+            cipher,
             bytes,
             seal,
             open: (opened - copied).max(0.0),
@@ -186,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_packet_that_is_longer_takes_longer() {
-        let [short, long] = [100, 60_000].map(|bytes| Primitives::measure(bytes).unwrap());
+        let [short, long] =
+            [100, 60_000].map(|bytes| Primitives::measure(Cipher::default(), bytes).unwrap());
         assert!(
             short.seal > 0.0 && long.seal > short.seal,
             "{short:?} {long:?}"
@@ -197,6 +201,7 @@ mod tests {
             "{short:?} {long:?}"
         );
         let one = Primitives {
+            cipher: Cipher::default(),
             bytes: 1,
             seal: 300.0,
             open: 400.0,

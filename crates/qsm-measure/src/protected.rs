@@ -1,6 +1,7 @@
 //! `qsm bench throughput` with several kinds of protection: each beside the first, and beside what its ciphers and
 //! signatures allow.
 
+use qsm::Cipher;
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::output;
@@ -28,7 +29,8 @@ const CONTENT_MAX: f64 = 8928.0;
 /// The runs of each kind, the first to compare with.
 struct Comparison {
     columns: Vec<Column>,
-    primitives: Option<Primitives>,
+    /// Of each cipher.
+    primitives: Vec<Primitives>,
     receivers: f64,
 }
 
@@ -80,13 +82,19 @@ fn measure(args: &ThroughputArgs, stop: &Stop) -> Result<Comparison, Failure> {
     }
     progress.clear();
     let packets = columns.first().and_then(|first| first.measured.packets());
-    let primitives = packets.map(|packets| {
+    let mut primitives = Vec::new();
+    if let Some(packets) = packets {
         let content = (args.load.payload as f64 + CHUNK_BYTES) / packets.max(1e-9);
-        Primitives::measure((content.min(CONTENT_MAX) + HEAD_BYTES) as usize)
-    });
+        let bytes = (content.min(CONTENT_MAX) + HEAD_BYTES) as usize;
+        for cipher in Cipher::ALL {
+            if columns.iter().any(|column| column.name.cipher() == cipher) {
+                primitives.push(Primitives::measure(cipher, bytes)?);
+            }
+        }
+    }
     Ok(Comparison {
         columns,
-        primitives: primitives.transpose()?,
+        primitives,
         receivers: f64::from(args.local.receivers),
     })
 }
@@ -100,15 +108,17 @@ impl Comparison {
     }
 
     /// The share that would be left if CPU time were all that counts and ciphers and signatures alone cost any; `None` without
-    /// protection.
+    /// protection, and where senders are held to a rate.
     fn allowed(&self, column: &Column) -> Option<f64> {
         let first = self.columns.first()?;
-        if column.name == ProtectionName::None || first.name != ProtectionName::None {
+        let limited = column.local.send_limit.is_some();
+        if limited || column.name == ProtectionName::None || first.name != ProtectionName::None {
             return None;
         }
         let first = &first.measured;
         let (cpu, packets) = (first.cpu()?.median, first.packets()?);
-        let added = self.primitives?;
+        let cipher = column.name.cipher();
+        let added = self.primitives.iter().find(|one| one.cipher == cipher)?;
         let added = added.seconds_per_million(packets, self.receivers, column.name.seals());
         Some(cpu / (cpu + added))
     }
@@ -135,32 +145,39 @@ impl Comparison {
                 show(measured.cpu(), two),
             ]);
         }
-        let ciphers = self.primitives.map_or_else(String::new, |it| {
+        let primitives = self.primitives.iter().map(|it| {
             format!(
-                "a packet of {} bytes by itself: {:.0} ns to seal, {:.0} ns to open, {:.0} ns to sign, {:.0} ns to prove\n",
-                it.bytes, it.seal, it.open, it.sign, it.prove
+                "a packet of {} bytes by itself, {}: {:.0} ns to seal, {:.0} ns to open, {:.0} ns to sign, {:.0} ns to prove\n",
+                it.bytes, it.cipher, it.seal, it.open, it.sign, it.prove
             )
         });
-        table.render() + &ciphers
+        table.render() + &primitives.collect::<String>()
     }
 
     fn json(&self, args: &ThroughputArgs) -> Value {
         let columns = self.columns.iter().map(|column| {
             let mut json = column.measured.results();
             json["protection"] = json!(column.name.name());
+            json["cipher"] = json!(column.name.cipher().name());
             json["share_of_first"] = json!(self.share(column));
             json["share_allowed"] = json!(self.allowed(column));
             json["cpu_seconds_per_million"] = json!(column.measured.cpu());
             json
         });
+        let primitives = self.primitives.iter().map(|it| {
+            json!({
+                "cipher": it.cipher.name(),
+                "packet_bytes": it.bytes,
+                "seal_nanoseconds": it.seal,
+                "open_nanoseconds": it.open,
+                "sign_nanoseconds": it.sign,
+                "prove_nanoseconds": it.prove,
+            })
+        });
         json!({
             "benchmark": "protection",
             "options": options(&args.load, &args.local),
-            "packet_bytes": self.primitives.map(|it| it.bytes),
-            "seal_nanoseconds": self.primitives.map(|it| it.seal),
-            "open_nanoseconds": self.primitives.map(|it| it.open),
-            "sign_nanoseconds": self.primitives.map(|it| it.sign),
-            "prove_nanoseconds": self.primitives.map(|it| it.prove),
+            "primitives": primitives.collect::<Vec<_>>(),
             "protections": columns.collect::<Vec<_>>(),
         })
     }

@@ -28,6 +28,7 @@ use crate::trial::{Blast, Caught, Outcome, Trial};
     "qsm bench throughput --layout all --receivers 16 --loss 1    each layout beside identical"
     "qsm bench throughput --groups 100 --cores 4   four core threads in each process"
     "qsm bench throughput --protect none,key,tokens,verified    what protection costs, beside its ciphers and signatures"
+    "qsm bench throughput --lab --protect none,tokens --send-limit 112M    the same where a network of 1 Gbit/s is the limit"
     "qsm bench throughput --lab --receivers 4 --json --plot rates.svg"
 ))]
 pub(crate) struct ThroughputArgs {
@@ -136,7 +137,7 @@ pub(crate) fn header(args: &ThroughputArgs) -> String {
         (None, lasts) => figures::duration(lasts.unwrap_or_default()),
     };
     format!(
-        "throughput: {}, {}, {}{}, {} of {}, {} of {lasts}{}, {}\n",
+        "throughput: {}, {}, {}{}, {} of {}, {} of {lasts}{}{}, {}\n",
         plural(local.senders.into(), "sender"),
         plural(local.receivers.into(), "receiver"),
         plural(load.groups.into(), "group"),
@@ -145,8 +146,15 @@ pub(crate) fn header(args: &ThroughputArgs) -> String {
         figures::bytes(load.payload as u64),
         plural(local.runs.into(), "run"),
         loss(local),
+        limit(local),
         place(local),
     )
+}
+
+fn limit(local: &LocalOptions) -> String {
+    local.send_limit.map_or_else(String::new, |bytes| {
+        format!(", senders held to {}/s", figures::bytes(bytes as u64))
+    })
 }
 
 /// What receivers have besides, for headers.
@@ -505,7 +513,7 @@ pub(crate) fn options(load: &LoadOptions, local: &LocalOptions) -> Value {
         "receivers": local.receivers, "loss_percent": f64::from(local.loss) / 1e4,
         "seconds": load.lasts().map(|lasts| lasts.as_secs_f64()), "messages": load.messages,
         "runs": local.runs, "spin": load.spin, "lab": local.lab, "ipv6": local.ipv6, "pin": local.pin,
-        "cores": local.cores,
+        "cores": local.cores, "send_limit": local.send_limit,
         "protect": local.protect.iter().map(|one| one.name()).collect::<Vec<_>>(),
     })
 }

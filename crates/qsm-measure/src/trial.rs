@@ -219,6 +219,7 @@ impl Trial<'_> {
             format!("--cores={}", self.local.cores),
         ];
         words.extend(self.rate.map(|rate| format!("--rate={rate}")));
+        words.extend(self.local.send_limit());
         words.extend(given(&[(self.round_trip, "--round-trip")]));
         words.extend(self.load.arguments());
         words.extend(self.layout.arguments());
@@ -270,7 +271,8 @@ impl<'a> TrialProcesses<'a> {
         if let Some(gathering) = trial.local.gathering() {
             group.gather(gathering);
         }
-        group.protect(trial.local.protection(), &cluster())?;
+        let (protection, cipher) = trial.local.protection();
+        group.protect(protection, cipher, &cluster())?;
         Ok(Self {
             group,
             stop,

@@ -19,7 +19,7 @@ pub use gathering::Gathering;
 use lab::{HostId, Lab, Output, Process};
 use protection::Keys;
 pub use protection::Protection;
-use qsm::Family;
+use qsm::{Cipher, Family};
 use qsm_console::failure::Failure;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -144,13 +144,18 @@ impl<S: DeserializeOwned + Send + 'static> ProcessGroup<S> {
         self.gathering = Some(gathering.clone());
     }
 
-    /// Nodes and services that are started from now on are in this cluster and protected so, by keys that are made for
-    /// them and gone with the group.
+    /// Nodes and services that are started from now on are in this cluster and protected so, with this cipher, by keys that
+    /// are made for them and gone with the group.
     ///
     /// # Errors
     /// Keys cannot be made, or not be written.
-    pub fn protect(&mut self, protection: Protection, cluster: &str) -> Result<(), Failure> {
-        self.keys = Keys::make(protection, cluster)?;
+    pub fn protect(
+        &mut self,
+        protection: Protection,
+        cipher: Cipher,
+        cluster: &str,
+    ) -> Result<(), Failure> {
+        self.keys = Keys::make(protection, cipher, cluster)?;
         Ok(())
     }
 

@@ -31,6 +31,7 @@ pub enum Protection {
 #[derive(Debug)]
 pub(crate) struct Keys {
     folder: PathBuf,
+    cipher: Cipher,
     kind: KeysKind,
 }
 
@@ -46,8 +47,12 @@ enum KeysKind {
 }
 
 impl Keys {
-    /// Makes what a protection needs for this cluster; `None`: nothing.
-    pub(crate) fn make(protection: Protection, cluster: &str) -> Result<Option<Self>, Failure> {
+    /// Makes what a protection with this cipher needs for this cluster; `None`: nothing.
+    pub(crate) fn make(
+        protection: Protection,
+        cipher: Cipher,
+        cluster: &str,
+    ) -> Result<Option<Self>, Failure> {
         let kind = match protection {
             Protection::None => return Ok(None),
             Protection::Key => KeysKind::Shared,
@@ -64,7 +69,11 @@ impl Keys {
         let made = DirBuilder::new().mode(0o700).create(&folder);
         made.map_err(|error| Failure::io(format!("make {}", folder.display()), &error))?;
         // From here on it is deleted, whatever fails.
-        let keys = Self { folder, kind };
+        let keys = Self {
+            folder,
+            cipher,
+            kind,
+        };
         keys.write_common()?;
         Ok(Some(keys))
     }
@@ -72,8 +81,7 @@ impl Keys {
     fn write_common(&self) -> Result<(), Failure> {
         match &self.kind {
             KeysKind::Shared => {
-                let key = ClusterKey::generate(Cipher::default());
-                let key = key.map_err(|error| random_failed(&error.to_string()))?;
+                let key = ClusterKey::generate(self.cipher).map_err(no_random)?;
                 write_key(self.folder.join("cluster.key"), &key).map_err(not_written)
             }
             KeysKind::Own { root, hints, .. } => {
@@ -89,15 +97,18 @@ impl Keys {
         written.map_err(|error| Failure::io(format!("write {}", path.display()), &error))
     }
 
-    /// The options of a process: its key, which is made for it now, and hints, if it is a service and there are some.
+    /// The options of a process: its key, which is made for it now; where keys are given out by the service, also that
+    /// one's cipher, and hints, if there are some.
     pub(crate) fn options(&self, process: usize, service: bool) -> Result<Vec<String>, Failure> {
         let mut options = vec![self.key_option(process, service)?];
         if let KeysKind::Own { hints, .. } = &self.kind
             && service
-            && !hints.is_empty()
         {
-            let path = self.folder.join("hints.txt");
-            options.push(format!("--hints={}", path.display()));
+            options.push(format!("--cipher={}", self.cipher));
+            if !hints.is_empty() {
+                let path = self.folder.join("hints.txt");
+                options.push(format!("--hints={}", path.display()));
+            }
         }
         Ok(options)
     }
@@ -170,11 +181,7 @@ fn claims(cluster: &str, key: &NodeKey, service: bool) -> Result<Claims, Failure
 }
 
 fn no_random(error: impl std::fmt::Display) -> Failure {
-    random_failed(&error.to_string())
-}
-
-fn random_failed(cause: &str) -> Failure {
-    Failure::failed(format!("no key can be made: {cause}"), "try again later")
+    Failure::failed(format!("no key can be made: {error}"), "try again later")
 }
 
 fn not_written(error: KeyFileError) -> Failure {
@@ -186,23 +193,30 @@ fn not_written(error: KeyFileError) -> Failure {
 mod tests {
     use super::*;
 
+    fn keys(protection: Protection) -> Option<Keys> {
+        Keys::make(protection, Cipher::ChaCha20Poly1305, "plant").unwrap()
+    }
+
     #[test]
     fn keys_are_gone_with_their_run_and_each_process_has_its_own() {
-        assert!(Keys::make(Protection::None, "plant").unwrap().is_none());
-        let shared = Keys::make(Protection::Key, "plant").unwrap().unwrap();
+        assert!(keys(Protection::None).is_none());
+        let shared = keys(Protection::Key).unwrap();
         assert_eq!(
             shared.options(0, true).unwrap(),
             shared.options(1, false).unwrap()
         );
-        let own = Keys::make(Protection::Tokens, "plant").unwrap().unwrap();
+        let key = fs::read_to_string(shared.folder.join("cluster.key")).unwrap();
+        assert!(key.contains("chacha20-poly1305"), "{key}");
+        let own = keys(Protection::Tokens).unwrap();
         let options = [own.options(0, true), own.options(1, false)].map(Result::unwrap);
-        let options: Vec<String> = options.into_iter().flatten().collect();
+        let mut options: Vec<String> = options.into_iter().flatten().collect();
+        assert_eq!(options.remove(1), "--cipher=chacha20-poly1305");
         assert_eq!(options.len(), 2, "no hints: {options:?}");
         let verified = Protection::Origin(OriginDemand::Verified);
-        let proven = Keys::make(verified, "plant").unwrap().unwrap();
+        let proven = keys(verified).unwrap();
         let [service, node] =
             [(0, true), (1, false)].map(|(at, service)| proven.options(at, service).unwrap());
-        let hints = service[1].strip_prefix("--hints=").unwrap();
+        let hints = service[2].strip_prefix("--hints=").unwrap();
         assert_eq!(fs::read_to_string(hints).unwrap(), "origin verified: *");
         assert_eq!(node.len(), 1);
         assert_ne!(options[0], options[1]);
