@@ -600,3 +600,156 @@ pub(crate) enum Applied {
     /// The number of this source is not needed any more.
     Forget(Source),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::word::{Address, Ask};
+
+    const HISTORY: History = History {
+        generation: 1,
+        id: 7,
+    };
+    const NOW: Duration = Duration::ZERO;
+
+    fn voter(life: u64) -> Voter {
+        Voter {
+            address: Address(life),
+            life: Source(life),
+        }
+    }
+
+    /// A replica that votes with four others.
+    fn fifth() -> Sequence {
+        let anchor = Anchor {
+            position: 0,
+            term: 0,
+            voters: (1..=5).map(voter).collect(),
+        };
+        Sequence::bound(HISTORY, voter(5), anchor, &Cut::new(), 1000, NOW)
+    }
+
+    fn update(source: u64, number: u64) -> (Update, Step) {
+        let source = Source(source);
+        let update = Update {
+            history: HISTORY,
+            source,
+            number,
+            content: vec![7],
+        };
+        (update, Step::Update(Place { source, number }))
+    }
+
+    fn record(sequencer: u64, term: Term, behind: Anchor, steps: &[(Term, &Step)]) -> Word {
+        let item = |(term, step): &(Term, &Step)| Item {
+            term: *term,
+            step: (*step).clone(),
+            count: 1,
+        };
+        Word::Record(Record {
+            history: HISTORY,
+            term,
+            sequencer: voter(sequencer),
+            behind: behind.position,
+            behind_term: behind.term,
+            items: steps.iter().map(item).collect(),
+            agreed: 0,
+            base: 0,
+        })
+    }
+
+    fn at(position: Position, term: Term) -> Anchor {
+        Anchor {
+            position,
+            term,
+            voters: Vec::new(),
+        }
+    }
+
+    fn ack(life: u64, term: Term, reached: Position) -> Word {
+        Word::Ack(Ack {
+            history: HISTORY,
+            term,
+            life: Source(life),
+            reached,
+            lacks: false,
+        })
+    }
+
+    #[test]
+    fn what_a_majority_has_of_a_former_term_is_agreed_with_the_present_one_only() {
+        let mut sequence = fifth();
+        let (content, step) = update(9, 1);
+        sequence.update(content, NOW);
+        sequence.hear(&record(1, 1, at(0, 0), &[(1, &step)]), NOW);
+        sequence.hear(&record(2, 3, at(0, 0), &[(1, &step)]), NOW);
+        for life in [3, 4] {
+            sequence.hear(&ack(life, 3, 1), NOW);
+        }
+        assert!(sequence.next(NOW).is_none());
+        let voters = Step::Voters((1..=5).map(voter).collect());
+        sequence.hear(&record(2, 3, at(1, 1), &[(3, &voters)]), NOW);
+        assert!(sequence.next(NOW).is_none());
+        sequence.hear(&ack(3, 3, 2), NOW);
+        assert!(matches!(sequence.next(NOW), Some(Applied::Update(..))));
+    }
+
+    #[test]
+    fn an_entry_is_neither_confirmed_nor_counted_before_its_content_is_here() {
+        let mut sequence = fifth();
+        let (content, step) = update(9, 1);
+        sequence.hear(&record(1, 1, at(0, 0), &[(1, &step)]), NOW);
+        for life in [2, 3] {
+            sequence.hear(&ack(life, 1, 1), NOW);
+        }
+        assert_eq!((sequence.reached, sequence.log.end()), (0, (0, 0)));
+        assert!(sequence.next(NOW).is_none());
+        sequence.update(content, NOW);
+        assert_eq!((sequence.reached, sequence.log.end()), (1, (1, 1)));
+        assert!(matches!(sequence.next(NOW), Some(Applied::Update(..))));
+    }
+
+    #[test]
+    fn entries_that_the_next_sequencer_does_not_have_give_way_and_are_ordered_later() {
+        let mut sequence = fifth();
+        let [(first, old), (second, new)] = [update(8, 1), update(9, 1)];
+        sequence.update(first, NOW);
+        sequence.update(second, NOW);
+        sequence.hear(&record(1, 1, at(0, 0), &[(1, &old)]), NOW);
+        sequence.hear(&record(2, 2, at(0, 0), &[(2, &new), (2, &old)]), NOW);
+        for life in [3, 4] {
+            sequence.hear(&ack(life, 2, 2), NOW);
+        }
+        let applied = [sequence.next(NOW), sequence.next(NOW)];
+        let sources = applied.map(|applied| match applied {
+            Some(Applied::Update(place, _)) => place.source.0,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(sources, [9, 8]);
+    }
+
+    #[test]
+    fn a_term_is_granted_once_and_only_to_a_log_that_is_no_shorter() {
+        let mut sequence = fifth();
+        let (content, step) = update(9, 1);
+        sequence.update(content, NOW);
+        sequence.hear(&record(1, 1, at(0, 0), &[(1, &step)]), NOW);
+        sequence.take_words();
+        let mut asked = |life, term, end| {
+            let ask = Ask {
+                history: HISTORY,
+                term,
+                life: Source(life),
+                end,
+                trial: false,
+            };
+            sequence.hear(&Word::Ask(ask), NOW);
+            !sequence.take_words().is_empty()
+        };
+        assert!(!asked(2, 2, (0, 0)), "it lacks the update");
+        assert!(asked(3, 2, (1, 1)));
+        assert!(asked(3, 2, (1, 1)), "the answer may be lost");
+        assert!(!asked(4, 2, (1, 5)), "the term is granted");
+        assert!(asked(4, 3, (1, 5)));
+    }
+}
