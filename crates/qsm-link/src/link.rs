@@ -18,7 +18,7 @@ const EVENTS_MAX: usize = 256;
 /// Peers are named by their addresses: what [`Link::receive`] says a packet came from is what
 /// [`Link::wrap`] takes.
 pub trait Link: fmt::Debug + Send {
-    /// Connects to the parent, and again whenever the link is lost.
+    /// Connects to a parent, and again whenever the link is lost. Each one that is named has a link of its own.
     fn connect(&mut self, now: Instant, parent: SocketAddr);
 
     /// Takes a datagram, which is opened in place. Returns the packet of a peer in it, if there is one.

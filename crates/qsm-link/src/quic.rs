@@ -54,7 +54,7 @@ pub struct QuicLink {
     by_number: BTreeMap<u32, usize>,
     /// Open ones; a former address stays until another link has it.
     by_address: BTreeMap<SocketAddr, usize>,
-    parent: Option<Parent>,
+    parents: Vec<Parent>,
     waiting: VecDeque<Datagram>,
     events: Events,
     stats: LinkStats,
@@ -84,7 +84,7 @@ impl QuicLink {
             peers: BTreeMap::new(),
             by_number: BTreeMap::new(),
             by_address: BTreeMap::new(),
-            parent: None,
+            parents: Vec::new(),
             waiting: VecDeque::new(),
             events: Events::default(),
             stats: LinkStats::default(),
@@ -235,13 +235,11 @@ impl QuicLink {
         self.drive(now, handle.0);
     }
 
-    fn connect_parent(&mut self, now: Instant) {
+    /// Connects to the parent in this place, unless that is done.
+    fn connect_parent(&mut self, now: Instant, place: usize) {
         let clock = self.clock(now);
-        let Some(parent) = self
-            .parent
-            .as_mut()
-            .filter(|parent| parent.handle.is_none())
-        else {
+        let parent = self.parents.get_mut(place);
+        let Some(parent) = parent.filter(|parent| parent.handle.is_none()) else {
             return;
         };
         let (address, config) = (parent.address, self.client.clone());
@@ -516,10 +514,8 @@ impl QuicLink {
         self.by_number.remove(&number);
         self.by_address.retain(|_, other| *other != handle);
         let since = open.as_ref().map(|open| open.since);
-        let parent = self
-            .parent
-            .as_mut()
-            .filter(|parent| parent.handle == Some(handle));
+        let mut parents = self.parents.iter_mut();
+        let parent = parents.find(|parent| parent.handle == Some(handle));
         let is_parent = parent.is_some();
         if let Some(parent) = parent {
             parent.lost(now, since);
@@ -568,11 +564,14 @@ impl QuicLink {
         self.look = now.after(LOOK);
         self.asked = 0;
         let unix = self.unix(now);
-        let parent = self.parent.as_ref();
-        let patience = parent.map_or(SAID_IN, |parent| parent.patience);
-        let late = |peer: &Peer| match &peer.open {
+        let patience = |handle: usize| {
+            let mut parents = self.parents.iter();
+            let parent = parents.find(|parent| parent.handle == Some(handle));
+            parent.map_or(SAID_IN, |parent| parent.patience)
+        };
+        let late = |handle: usize, peer: &Peer| match &peer.open {
             Some(open) if open.expires <= unix => Some("its token has expired"),
-            None if peer.is_parent && now.since(peer.began) >= patience => {
+            None if peer.is_parent && now.since(peer.began) >= patience(handle) => {
                 Some("it does not answer, or has shown no token in time")
             }
             None if now.since(peer.began) >= SAID_IN => Some("it has shown no token in time"),
@@ -582,7 +581,7 @@ impl QuicLink {
             .peers
             .iter()
             .filter(|(_, peer)| !peer.closed)
-            .filter_map(|(handle, peer)| late(peer).map(|cause| (*handle, cause)))
+            .filter_map(|(handle, peer)| late(*handle, peer).map(|cause| (*handle, cause)))
             .collect();
         for (handle, cause) in ending {
             let cause = cause.to_owned();
@@ -606,15 +605,15 @@ struct Ending {
 
 impl Link for QuicLink {
     fn connect(&mut self, now: Instant, parent: SocketAddr) {
-        self.parent = Some(Parent::new(parent, now));
-        self.connect_parent(now);
+        self.parents.push(Parent::new(parent, now));
+        self.connect_parent(now, self.parents.len() - 1);
     }
 
     fn receive(&mut self, now: Instant, from: SocketAddr, datagram: &mut [u8]) -> Option<Received> {
         match datagram.first() {
             Some(&SEALED) => self.receive_sealed(now, from, datagram),
             Some(&SPEAK) => {
-                let parent = self.parent.as_ref().filter(|parent| parent.address == from);
+                let parent = self.parents.iter().find(|parent| parent.address == from);
                 let handle = parent.and_then(|parent| parent.handle);
                 if let Some(peer) = handle.and_then(|handle| self.peers.get_mut(&handle)) {
                     peer.doubt(now);
@@ -673,9 +672,9 @@ impl Link for QuicLink {
             let clock = peer.connection.poll_timeout();
             [clock.map(|clock| self.time(clock)), peer.doubted_until()]
         });
-        let parent = self.parent.as_ref().and_then(Parent::next_due);
+        let parents = self.parents.iter().map(Parent::next_due);
         let look = (self.asked > 0 || !self.peers.is_empty()).then_some(self.look);
-        connections.chain([parent, look]).flatten().min()
+        connections.chain(parents).chain([look]).flatten().min()
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -702,9 +701,11 @@ impl Link for QuicLink {
                 self.drive(now, handle);
             }
         }
-        let due = self.parent.as_ref().and_then(Parent::next_due);
-        if due.is_some_and(|due| due <= now) {
-            self.connect_parent(now);
+        for place in 0..self.parents.len() {
+            let due = self.parents[place].next_due();
+            if due.is_some_and(|due| due <= now) {
+                self.connect_parent(now, place);
+            }
         }
     }
 
@@ -721,7 +722,7 @@ impl Link for QuicLink {
     }
 
     fn close(&mut self, now: Instant) {
-        self.parent = None;
+        self.parents.clear();
         let handles: Vec<usize> = self.peers.keys().copied().collect();
         for handle in handles {
             let cause = "it has ended".to_owned();

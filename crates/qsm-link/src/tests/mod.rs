@@ -312,3 +312,34 @@ fn a_link_that_flaps_is_told_and_comes_back() {
     }
     assert_eq!(network.link(PARENT).stats().opened, 6);
 }
+
+/// R-RELAY-22, R-RELAY-42: each parent has a link of its own, which stays when the other one is gone.
+#[test]
+fn a_child_of_two_parents_has_a_link_to_each() {
+    let mut network = linked(0);
+    network.add(claims("ams/relay", Role::Relay));
+    let other = 2;
+    network.connect(CHILD, other);
+    network.run(2000 * MS);
+    assert_eq!(named(&mut network, other, is_up), ["fra/relay"]);
+    let [first, second] = [PARENT, other].map(|end| network.address(end));
+    for (parent, at) in [(PARENT, first), (other, second)] {
+        network.send(CHILD, at, b"up");
+        network.run(100 * MS);
+        assert_eq!(network.taken(parent), ["up"]);
+    }
+    // The first one is gone without a word.
+    network.cut(PARENT, true);
+    network.run(Duration::from_secs(30));
+    network.send(CHILD, second, b"still");
+    network.run(100 * MS);
+    assert_eq!(network.taken(other), ["still"]);
+    assert_eq!(named(&mut network, CHILD, is_down), ["lon/relay"]);
+    // And is connected to again when it is back.
+    network.cut(PARENT, false);
+    network.run(Duration::from_secs(12));
+    network.send(CHILD, first, b"again");
+    network.run(100 * MS);
+    assert_eq!(network.taken(PARENT), ["again"]);
+    assert_eq!(network.link(CHILD).stats().open, 2);
+}
