@@ -36,13 +36,15 @@ pub enum Mischief {
     CachePassed,
     /// Receivers have their first parent alone.
     StandbyIgnored,
+    /// Relays have their first parent alone.
+    RelayStandbyIgnored,
     /// Receivers that have ended go on reporting.
     GoneReported,
 }
 
 impl Mischief {
     /// All known bugs.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::DeliveredTwice,
         Self::Withheld,
         Self::Corrupted,
@@ -53,6 +55,7 @@ impl Mischief {
         Self::ReportsRaised,
         Self::CachePassed,
         Self::StandbyIgnored,
+        Self::RelayStandbyIgnored,
         Self::GoneReported,
     ];
 

@@ -38,7 +38,7 @@ enum Role {
 struct Node {
     role: Role,
     parent: Option<usize>,
-    /// Parents of a receiver that wait for the first one to be silent.
+    /// Parents of a relay or receiver that wait for the first one to be silent.
     standby: Vec<usize>,
     /// It hears nothing and does nothing before this time.
     frozen: Instant,
@@ -150,16 +150,18 @@ impl Network {
         node
     }
 
-    /// Names another parent of a receiver that has just been added.
+    /// Names another parent of a relay or receiver that has just been added.
     pub fn add_standby(&mut self, node: usize, parent: usize) {
-        if self.mischief == Mischief::StandbyIgnored {
-            return;
+        let (now, mischief) = (self.now, self.mischief);
+        let place = &mut self.nodes[node];
+        match &mut place.role {
+            Role::Receiver(_) if mischief == Mischief::StandbyIgnored => return,
+            Role::Relay(_) if mischief == Mischief::RelayStandbyIgnored => return,
+            Role::Receiver(Some(receiver)) => receiver.add_parent(now, address(parent)),
+            Role::Relay(Some(relay)) => relay.add_parent(now, address(parent)),
+            Role::Source(_) | Role::Relay(None) | Role::Receiver(None) => {}
         }
-        let now = self.now;
-        self.nodes[node].standby.push(parent);
-        if let Role::Receiver(Some(receiver)) = &mut self.nodes[node].role {
-            receiver.add_parent(now, address(parent));
-        }
+        place.standby.push(parent);
         self.pump(node);
     }
 
@@ -209,7 +211,14 @@ impl Network {
         self.nodes.get(node)?.parent
     }
 
-    /// Each child with its parent in front.
+    /// Tells whether a node is a parent of another one, the present one or one that waits.
+    #[must_use]
+    pub fn is_parent(&self, parent: usize, of: usize) -> bool {
+        let node = self.nodes.get(of);
+        node.is_some_and(|node| node.parent == Some(parent) || node.standby.contains(&parent))
+    }
+
+    /// Each child with its first parent in front.
     #[must_use]
     pub fn hops(&self) -> Vec<(usize, usize)> {
         let hops = self.nodes.iter().enumerate();
@@ -383,6 +392,9 @@ impl Network {
             Role::Relay(relay) => {
                 let mut made = Relay::new(parent, number, timing);
                 made.keep(place.cache);
+                for other in &place.standby {
+                    made.add_parent(now, address(*other));
+                }
                 *relay = Some(Box::new(made));
             }
             Role::Receiver(receiver) => {
@@ -453,7 +465,7 @@ impl Network {
     fn address_of(&self, node: usize, seen_by: usize) -> SocketAddr {
         let mut address = address(node);
         if let Some(it) = self.nodes.get(node)
-            && it.parent == Some(seen_by)
+            && self.is_parent(seen_by, node)
         {
             address.set_port(it.port);
         }

@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::network::SOURCE;
 
 /// The version of the draw: the same seed gives another run under another version.
-pub const DRAW: u32 = 3;
+pub const DRAW: u32 = 4;
 
 /// Kind of a run: what may happen in it decides what its checkers demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub enum Kind {
     Scope,
     /// Losses, doubles, disorder; nodes are away for less than R-RELAY-3 allows, and nothing may be lost.
     Short,
-    /// Two relays of a site, of which the first ends in mid-stream: nothing may be lost, and nobody may wait
-    /// for longer than a second.
+    /// Two relays above others or above receivers, of which the first ends in mid-stream, or is away: nothing
+    /// may be lost, and nobody may wait for longer than a second.
     Standby,
     /// Nodes are away for longer: what is lost must be named.
     Long,
@@ -70,8 +70,8 @@ pub struct Plan {
     pub relays: Vec<usize>,
     /// Parents of the receivers, the nodes behind the relays.
     pub receivers: Vec<usize>,
-    /// Node that is the second parent of all receivers.
-    pub standby: Option<usize>,
+    /// Nodes with their second parents.
+    pub standby: Vec<(usize, usize)>,
     /// All links that have none of their own.
     pub link: Link,
     /// Links between a node and its parent.
@@ -116,7 +116,7 @@ impl Plan {
             kind,
             relays: Vec::new(),
             receivers: Vec::new(),
-            standby: None,
+            standby: Vec::new(),
             link: Link::clean(1 + random.below(20)),
             links: Vec::new(),
             caches: Vec::new(),
@@ -157,18 +157,56 @@ impl Plan {
         (self.interval_ms, self.window) = (3, 512);
     }
 
-    /// Two relays below the source, receivers that have both for parents, and a window for five seconds.
+    /// Two relays below the source, children that have both for parents, and a window for five seconds. The
+    /// children are receivers, or relays with receivers of their own, which may have two relays, too; then one
+    /// of these fails as well.
     fn draw_standby(&mut self, random: &mut Random) {
         self.relays = vec![SOURCE; 2];
-        self.receivers = vec![1; 1 + size(random, 12)];
-        self.standby = Some(2);
+        let levels = random.below(3);
+        let below = size(random, 2);
+        match levels {
+            0 => self.receivers = vec![1; 1 + size(random, 12)],
+            1 => self.draw_lower(random, 1 + below),
+            _ => self.draw_lower(random, 2 + below),
+        }
+        for at in 0..self.receivers.len() {
+            let other = match self.receivers[at] {
+                1 => 2,
+                parent => 3 + (parent - 2) % (self.relays.len() - 2),
+            };
+            if levels != 1 {
+                self.standby.push((1 + self.relays.len() + at, other));
+            }
+        }
         self.link = Link::clean(1 + random.below(10));
         self.link.jitter = ms(random.below(4));
         self.link.loss_ppm = u32::try_from(random.below(20_000)).unwrap_or(0);
-        (self.interval_ms, self.packets, self.window) = (6, 600, 4096);
+        (self.interval_ms, self.packets, self.window) = (6, 1000, 4096);
         self.draw_caches(random);
-        let (at, node) = (ms(300 + random.below(600)), 1);
-        let fault = Fault::End;
+        let at = 300 + random.below(600);
+        self.draw_failure(random, ms(at), 1);
+        if levels == 2 {
+            let later = at + 1200 + random.below(300);
+            self.draw_failure(random, ms(later), 3);
+        }
+    }
+
+    /// Relays below both others, with receivers of their own.
+    fn draw_lower(&mut self, random: &mut Random, count: usize) {
+        for relay in 3..3 + count {
+            self.relays.push(1);
+            self.standby.push((relay, 2));
+            self.receivers.extend(vec![relay; 1 + size(random, 6)]);
+        }
+    }
+
+    /// A relay ends, or is away for so long that its children may not wait for it.
+    fn draw_failure(&mut self, random: &mut Random, at: Duration, node: usize) {
+        let fault = match random.below(4) {
+            0 => Fault::Freeze(ms(300 + random.below(1500))),
+            1 => Fault::Crash(ms(300 + random.below(1500))),
+            _ => Fault::End,
+        };
         self.faults.push(Planned { at, node, fault });
     }
 
@@ -273,8 +311,8 @@ impl fmt::Display for Plan {
         )?;
         writeln!(f, "parents of relays 1 on: {:?}", self.relays)?;
         writeln!(f, "parents of the receivers behind: {:?}", self.receivers)?;
-        if let Some(standby) = self.standby {
-            writeln!(f, "second parent of the receivers: {standby}")?;
+        for (node, parent) in &self.standby {
+            writeln!(f, "second parent of {node}: {parent}")?;
         }
         writeln!(f, "caches of relays: {:?}", self.caches)?;
         writeln!(f, "links: {:?}", self.link)?;

@@ -117,10 +117,10 @@ impl<'a> Simulation<'a> {
             network.set_cache(at + 1, *bytes);
         }
         for parent in &plan.receivers {
-            let node = network.add_receiver(*parent);
-            if let Some(standby) = plan.standby {
-                network.add_standby(node, standby);
-            }
+            network.add_receiver(*parent);
+        }
+        for (node, parent) in &plan.standby {
+            network.add_standby(*node, *parent);
         }
         for (node, link) in &plan.links {
             if let Some(parent) = network.parent_of(*node) {

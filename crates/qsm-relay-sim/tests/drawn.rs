@@ -25,7 +25,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 /// Bugs, with the checkers that may notice them, and the seeds within which one of them does.
-const BUGS: [(Mischief, &[&str], u64); 11] = [
+const BUGS: [(Mischief, &[&str], u64); 12] = [
     (Mischief::DeliveredTwice, &["order"], 3),
     (Mischief::Withheld, &["order"], 3),
     (Mischief::Corrupted, &["order"], 3),
@@ -40,6 +40,11 @@ const BUGS: [(Mischief, &[&str], u64); 11] = [
     (Mischief::ReportsRaised, &["order"], 20),
     (Mischief::CachePassed, &["cache"], 20),
     (Mischief::StandbyIgnored, &["gap", "order", "progress"], 20),
+    (
+        Mischief::RelayStandbyIgnored,
+        &["gap", "order", "progress"],
+        30,
+    ),
     (Mischief::GoneReported, &["rest"], 3),
 ];
 

@@ -359,3 +359,95 @@ fn an_idle_parent_that_answers_keeps_its_place() {
     assert_eq!(net.receiver_at(receiver).stats().parents_changed, 0);
     assert_eq!(net.relay_at(second).sessions(), 0);
 }
+
+/// R-RELAY-42: relays below, and their receivers, which have one parent alone.
+#[test]
+fn a_relay_goes_on_with_its_second_parent() {
+    let mut net = Net::new(1, Link::clean(2), 4096);
+    let (first, second) = (net.relay(SOURCE), net.relay(SOURCE));
+    let lower = net.relay(first);
+    net.add_standby(lower, second);
+    let receivers = net.receivers_below(lower, 3);
+    net.settle(3);
+    net.stream(50, ms(2));
+    net.stop(first);
+    net.stream(500, ms(2));
+    net.finish();
+    net.run(ms(3000));
+    net.assert_complete(&receivers, 550);
+    let stats = net.relay_at(lower).stats();
+    assert_eq!(stats.parents_changed, 1);
+    assert!((500_000..600_000).contains(&stats.orphaned_us), "{stats:?}");
+    for receiver in &receivers {
+        assert_eq!(net.heard(*receiver).ended, 1);
+    }
+    net.run(ms(5000));
+    assert_eq!(net.source().released(), 550);
+}
+
+/// R-RELAY-42: at the first contact nobody waits for a parent that is not there.
+#[test]
+fn who_answers_first_is_the_parent() {
+    let mut net = Net::new(1, Link::clean(2), 4096);
+    let (first, second) = (net.relay(SOURCE), net.relay(SOURCE));
+    net.stop(first);
+    let lower = net.relay(first);
+    net.add_standby(lower, second);
+    let mut receivers = vec![net.receiver(lower), net.receiver(first)];
+    net.add_standby(receivers[1], second);
+    net.run(ms(300));
+    net.stream(100, ms(2));
+    net.start(first);
+    receivers.push(net.receiver(first));
+    net.run(ms(1000));
+    net.stream(100, ms(2));
+    net.finish();
+    net.run(ms(3000));
+    net.assert_complete(&receivers[..2], 200);
+    assert_eq!(net.relay_at(lower).stats().parents_changed, 0);
+    assert_eq!(net.relay_at(first).receivers(SESSION), 1);
+}
+
+/// R-RELAY-42: what a parent that was thought gone sends on is taken, and nothing twice.
+#[test]
+fn a_parent_that_stood_still_is_replaced_and_its_packets_count() {
+    let mut net = Net::new(1, Link::clean(2), 4096);
+    let (first, second) = (net.relay(SOURCE), net.relay(SOURCE));
+    let lower = net.relay(first);
+    net.add_standby(lower, second);
+    let receivers = net.receivers_below(lower, 2);
+    net.settle(2);
+    net.stream(50, ms(2));
+    net.freeze(first, ms(900));
+    net.stream(1000, ms(2));
+    net.finish();
+    net.run(ms(3000));
+    net.assert_complete(&receivers, 1050);
+    assert_eq!(net.relay_at(lower).stats().parents_changed, 1);
+    assert!(net.relay_at(lower).stats().data_duplicates > 0);
+}
+
+/// R-RELAY-20, R-RELAY-42: each is below the other while the source is silent, and finds it again.
+#[test]
+fn two_relays_that_are_each_others_second_parents_are_no_loop() {
+    let mut net = Net::new(1, Link::clean(2), 4096);
+    let (one, other) = (net.relay(SOURCE), net.relay(SOURCE));
+    net.add_standby(one, other);
+    net.add_standby(other, one);
+    let receivers = [net.receiver(one), net.receiver(other)];
+    net.settle(2);
+    net.stream(50, ms(2));
+    let cut = Link::clean(2).cut();
+    net.set_link(SOURCE, one, cut);
+    net.stream(500, ms(2));
+    net.run(ms(1000));
+    net.set_link(SOURCE, other, cut);
+    net.run(ms(3000));
+    net.set_link(SOURCE, one, Link::clean(2));
+    net.run(ms(1500));
+    net.stream(500, ms(2));
+    net.finish();
+    net.run(ms(5000));
+    net.assert_complete(&receivers, 1050);
+    assert!(net.relay_at(one).looped().is_none() && net.relay_at(other).looped().is_none());
+}

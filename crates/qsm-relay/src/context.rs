@@ -6,6 +6,7 @@ use qsm_wire::Instant;
 use crate::cache::Cache;
 use crate::outbox::Outbox;
 use crate::packet::SessionId;
+use crate::parents::Parents;
 use crate::stats::RelayStats;
 use crate::timers::Timers;
 use crate::timing::Timing;
@@ -38,6 +39,8 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Instant,
     pub(crate) id: SessionId,
     pub(crate) parent: SocketAddr,
+    /// All parents, the present one among them.
+    pub(crate) parents: &'a Parents,
     /// Number of this relay as a child.
     pub(crate) child: u64,
     pub(crate) timing: &'a Timing,

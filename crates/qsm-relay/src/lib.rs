@@ -71,6 +71,7 @@ mod nack;
 mod outbox;
 mod pace;
 mod packet;
+mod parents;
 mod rates;
 mod receiver;
 mod relay;

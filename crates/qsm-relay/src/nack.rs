@@ -293,6 +293,17 @@ impl Nacks {
         }
     }
 
+    /// Asks another parent for all that the one before was asked for. Rule R-RELAY-42.
+    pub(crate) fn ask_another_parent(&mut self, cx: &mut Context<'_>) {
+        let upstream = |state: &NackState| matches!(state.stage, Stage::Upstream { .. });
+        let states = self.states.iter().filter(|(_, state)| upstream(state));
+        let asked: Vec<u64> = states.map(|(sequence, _)| *sequence).collect();
+        for sequence in asked {
+            cx.stats.nacked_again += 1;
+            self.ask_parent(cx, sequence, cx.timing.upstream_retry);
+        }
+    }
+
     /// A child is gone, and its place may become another's.
     pub(crate) fn forget_child(&mut self, children: &Children, place: usize) {
         for (sequence, state) in &mut self.states {

@@ -8,8 +8,9 @@ use qsm_wire::Instant;
 use crate::gauge::{Gauge, Path};
 use crate::outbox::Outbox;
 use crate::packet::{
-    Body, Data, Echo, Join, Joined, Missing, Packet, Report, SessionId, WINDOW_MAX,
+    Body, Data, Echo, Heartbeat, Join, Joined, Missing, Packet, Report, SessionId, WINDOW_MAX,
 };
+use crate::parents::{Parents, Silent};
 use crate::reporter::Reporter;
 use crate::stats::ReceiverStats;
 use crate::timers::{Repetition, Timers};
@@ -54,34 +55,8 @@ enum Stage {
     Member,
 }
 
-/// Silence of a parent after which it is asked whether it is there, where there is another one.
-const DOUBT: Duration = Duration::from_millis(100);
-/// Time between these questions.
-const QUESTIONS: Duration = Duration::from_millis(80);
-/// Silence after which the next parent takes its place.
-const SILENCE: Duration = Duration::from_millis(500);
-
-/// Parents that wait for the present one to fall silent. Rule R-RELAY-42.
-#[derive(Debug, Default)]
-struct Standby {
-    /// In the order in which they are tried.
-    parents: VecDeque<SocketAddr>,
-    /// When the present one was heard last.
-    heard: Instant,
-    /// When it is asked next, if it is silent.
-    ask: Instant,
-}
-
-impl Standby {
-    fn due(&self, silence: Duration) -> Instant {
-        if self.parents.is_empty() {
-            return Instant::NEVER;
-        }
-        let ask = self.ask.max(self.heard.after(DOUBT));
-        ask.min(self.heard.after(silence))
-    }
-}
-
+/// Time in which nothing has come at all: the parent had nothing, and may have found another one of its own.
+const STALLED: Duration = Duration::from_millis(250);
 /// Round trip before it is measured, microseconds.
 const FIRST_TRIP_US: u32 = 100_000;
 
@@ -100,8 +75,7 @@ pub struct Receiver {
     /// Number of this receiver as a child.
     child: u64,
     timing: Timing,
-    parent: SocketAddr,
-    standby: Standby,
+    parents: Parents,
     rates: Option<Box<Rates>>,
     stage: Stage,
     track: TrackList,
@@ -120,6 +94,8 @@ pub struct Receiver {
     asked: BTreeMap<u64, Repetition>,
     timers: Timers<u64>,
     asked_upto: u64,
+    /// When something has come last that was not here.
+    progress: Instant,
     ack: Repetition,
     reported: Report,
     outbox: Outbox,
@@ -145,8 +121,7 @@ impl Receiver {
             session,
             child,
             timing,
-            parent,
-            standby: Standby::default(),
+            parents: Parents::one(parent),
             rates: None,
             stage: Stage::Joining(Repetition::new(now, timing.join_retry)),
             track: TrackList::behind(0),
@@ -160,6 +135,7 @@ impl Receiver {
             asked: BTreeMap::new(),
             timers: Timers::default(),
             asked_upto: 0,
+            progress: now,
             ack: Repetition::new(now, timing.ack_min),
             reported: Report::none_of(child),
             outbox,
@@ -169,17 +145,16 @@ impl Receiver {
         }
     }
 
-    /// Goes on with this parent when all that were named before are silent, and so on in a circle.
-    /// Before the first datagram. Rule R-RELAY-42.
+    /// Goes on with this parent when all that were named before are silent, and so on in a circle; or
+    /// begins with it, if it answers first. Before the first datagram. Rule R-RELAY-42.
     pub fn add_parent(&mut self, now: Instant, parent: SocketAddr) {
-        self.standby.heard = now;
-        self.standby.parents.push_back(parent);
+        self.parents.add(now, parent);
     }
 
     /// The parent that it has now.
     #[must_use]
     pub fn parent(&self) -> SocketAddr {
-        self.parent
+        self.parents.present()
     }
 
     /// Takes a datagram.
@@ -188,11 +163,18 @@ impl Receiver {
             self.stats.malformed += 1;
             return;
         };
-        if from != self.parent || packet.session != self.session {
+        if packet.session != self.session {
             self.stats.refused += 1;
             return;
         }
-        self.standby.heard = now;
+        if from != self.parents.present() {
+            self.hear_another(now, from, &packet.body);
+            return;
+        }
+        if let Some(orphaned) = self.parents.hear(now) {
+            let us = u64::try_from(orphaned.as_micros()).unwrap_or(u64::MAX);
+            self.stats.orphaned_us = self.stats.orphaned_us.max(us);
+        }
         match (&packet.body, self.stage) {
             (Body::Joined(joined), Stage::Joining(_)) => self.joined(now, joined),
             (Body::Joined(_), Stage::Member) | (_, Stage::Joining(_)) => {}
@@ -209,15 +191,7 @@ impl Receiver {
                 let needed = self.data(now, data);
                 self.stats.repairs_unneeded += u64::from(!needed);
             }
-            (Body::Heartbeat(heartbeat), Stage::Member) => {
-                if heartbeat.finished {
-                    self.end = Some(heartbeat.highest);
-                }
-                self.release(heartbeat.released);
-                self.track.extend(heartbeat.highest);
-                self.ask_for_lost(now);
-                self.deliver();
-            }
+            (Body::Heartbeat(heartbeat), Stage::Member) => self.heartbeat(now, heartbeat),
             (Body::Nack(nack), Stage::Member) => self.elected(now, &nack.missing),
             (Body::Echo(echo), Stage::Member) => self.echo(now, echo),
             (Body::Ack(_) | Body::Join(_) | Body::Leave(_) | Body::Feedback(_), Stage::Member) => {
@@ -228,20 +202,25 @@ impl Receiver {
 
     /// Carries out the timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.watch_parent(now);
         if let Stage::Joining(join) = &mut self.stage {
             if now >= join.at {
                 join.double(now, self.timing.ack_max);
-                let join = Body::Join(Join::new(self.child));
-                self.outbox.push(self.parent, self.session, join);
+                // The first one has not answered: whoever does so first is the parent.
+                for parent in self.parents.all() {
+                    let join = Body::Join(Join::new(self.child));
+                    self.outbox.push(parent, self.session, join);
+                }
             }
             return;
         }
+        self.watch_parent(now);
         while let Some(sequence) = self.timers.pop_due(now) {
             let Some(asked) = self.asked.get(&sequence) else {
                 continue;
             };
-            let interval = (asked.interval * 2).min(self.timing.retry_max);
+            // Half as long as a relay waits at most: what follows waits for this packet.
+            let longest = self.timing.retry_max / 2;
+            let interval = (asked.interval * 2).min(longest.max(self.retry()));
             self.ask(now, sequence, interval);
         }
         self.ask_for_lost(now);
@@ -255,13 +234,13 @@ impl Receiver {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         if let Stage::Joining(join) = &self.stage {
-            return Some(join.at.min(self.standby.due(self.silence())));
+            return Some(join.at);
         }
         let request = self.timers.next().unwrap_or(Instant::NEVER);
         let rates = self.rates.as_ref().map(|rates| rates.reporter.due());
         let rates = rates.unwrap_or(Instant::NEVER);
-        let standby = self.standby.due(self.silence());
-        Some(request.min(rates).min(self.ack.at).min(standby))
+        let silent = self.parents.due(self.timing.upstream_retry);
+        Some(request.min(rates).min(self.ack.at).min(silent))
     }
 
     /// Writes the next packet into `out`, and says who gets it.
@@ -282,7 +261,7 @@ impl Receiver {
             });
             let session = self.session;
             Packet { session, body }.encode(out);
-            return Some(self.parent);
+            return Some(self.parents.present());
         }
         None
     }
@@ -304,7 +283,8 @@ impl Receiver {
     /// Tells the parent that nothing is wanted any more.
     pub fn leave(&mut self) {
         let leave = Body::Leave(self.child);
-        self.outbox.push(self.parent, self.session, leave);
+        self.outbox
+            .push(self.parents.present(), self.session, leave);
     }
 
     /// Tells whether the parent has answered the Join.
@@ -335,39 +315,60 @@ impl Receiver {
         }
     }
 
-    /// Longest silence of a parent: six round trips, if that is longer than usual.
-    fn silence(&self) -> Duration {
-        SILENCE.max(self.timing.upstream_retry * 4)
+    /// Hears a parent that is not the present one: before the first contact whoever answers is, and of
+    /// one that was thought gone what it still sends counts. Rule R-RELAY-42.
+    fn hear_another(&mut self, now: Instant, from: SocketAddr, body: &Body<'_>) {
+        if !self.parents.is_other(from) {
+            self.stats.refused += 1;
+            return;
+        }
+        match (body, self.stage) {
+            (Body::Joined(joined), Stage::Joining(_)) => {
+                self.parents.choose(now, from);
+                self.parents.hear(now);
+                self.joined(now, joined);
+            }
+            // It has answered later than the one that is the parent now, and is not needed.
+            (Body::Joined(_), Stage::Member) if self.stats.parents_changed == 0 => {
+                let leave = Body::Leave(self.child);
+                self.outbox.push(from, self.session, leave);
+            }
+            (Body::Data(data) | Body::Repair(data), Stage::Member) => {
+                self.data(now, data);
+            }
+            (Body::Heartbeat(heartbeat), Stage::Member) => self.heartbeat(now, heartbeat),
+            _ => self.stats.refused += 1,
+        }
     }
 
     /// Asks a parent that is silent, by a Join that it answers, or goes on with the next one.
     fn watch_parent(&mut self, now: Instant) {
-        let silence = self.silence();
-        if now < self.standby.due(silence) {
-            return;
+        match self.parents.look(now, self.timing.upstream_retry) {
+            None => {}
+            Some(Silent::Asked) => {
+                let join = Body::Join(Join::new(self.child));
+                self.outbox.push(self.parents.present(), self.session, join);
+            }
+            Some(Silent::Replaced) => {
+                self.stats.parents_changed += 1;
+                // It learns its child by this, and repairs what the other one has left open. The other one
+                // is not told: until it gives up this child, the source keeps what that lacks.
+                self.acknowledge(now);
+                for sequence in self.asked.keys().copied().collect::<Vec<_>>() {
+                    self.ask(now, sequence, self.retry());
+                }
+            }
         }
-        self.standby.ask = now.after(QUESTIONS);
-        if now < self.standby.heard.after(silence) {
-            let join = Body::Join(Join::new(self.child));
-            self.outbox.push(self.parent, self.session, join);
-            return;
+    }
+
+    fn heartbeat(&mut self, now: Instant, heartbeat: &Heartbeat) {
+        if heartbeat.finished {
+            self.end = Some(heartbeat.highest);
         }
-        let Some(next) = self.standby.parents.pop_front() else {
-            return;
-        };
-        self.standby.parents.push_back(self.parent);
-        (self.parent, self.standby.heard) = (next, now);
-        self.stats.parents_changed += 1;
-        if let Stage::Joining(join) = &mut self.stage {
-            join.at = now;
-            return;
-        }
-        // It learns its child by this, and repairs what the other one has left open. The other one is not
-        // told: until it gives up this child, the source keeps what that lacks.
-        self.acknowledge(now);
-        for sequence in self.asked.keys().copied().collect::<Vec<_>>() {
-            self.ask(now, sequence, self.retry());
-        }
+        self.release(heartbeat.released);
+        self.track.extend(heartbeat.highest);
+        self.ask_for_lost(now);
+        self.deliver();
     }
 
     fn joined(&mut self, now: Instant, joined: &Joined) {
@@ -434,7 +435,8 @@ impl Receiver {
         let feedback = reporter.report(now, limit);
         self.stats.feedback_sent += 1;
         let feedback = Body::Feedback(feedback);
-        self.outbox.push(self.parent, self.session, feedback);
+        self.outbox
+            .push(self.parents.present(), self.session, feedback);
     }
 
     /// Takes a packet, first or again; false if it was here, or is not wanted.
@@ -446,6 +448,9 @@ impl Receiver {
             self.kept.insert(data.sequence, data.payload.into());
             if let Some(asked) = self.asked.remove(&data.sequence) {
                 self.timers.cancel(asked.at, data.sequence);
+            }
+            if now.since(core::mem::replace(&mut self.progress, now)) >= STALLED {
+                self.hasten_requests(now);
             }
         } else {
             self.stats.duplicates += 1;
@@ -537,8 +542,22 @@ impl Receiver {
         self.stats.nacked += 1;
         self.reported = self.report();
         self.ack.at = now.after(self.ack.interval);
+        let parent = self.parents.present();
         self.outbox
-            .ask(self.parent, self.session, self.reported, sequence);
+            .ask(parent, self.session, self.reported, sequence);
+    }
+
+    /// Asks for all that is missing as if it had just been asked for the first time: the parent has something
+    /// again, and intervals have doubled while it had nothing.
+    fn hasten_requests(&mut self, now: Instant) {
+        let first = Repetition::new(now, self.retry());
+        for (sequence, asked) in &mut self.asked {
+            if asked.at > first.at {
+                self.timers.cancel(asked.at, *sequence);
+                *asked = first;
+                self.timers.set(first.at, *sequence);
+            }
+        }
     }
 
     /// A parent that elects a replier takes its delay and the replier's round trip besides.
@@ -564,6 +583,6 @@ impl Receiver {
         }
         self.reported = report;
         self.outbox
-            .push(self.parent, self.session, Body::Ack(report));
+            .push(self.parents.present(), self.session, Body::Ack(report));
     }
 }

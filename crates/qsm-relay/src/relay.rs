@@ -9,6 +9,7 @@ use crate::links::Links;
 use crate::nack::Waiting;
 use crate::outbox::Outbox;
 use crate::packet::{Body, Data, Join, Packet, SessionId, WINDOW_MAX};
+use crate::parents::{Parents, Silent};
 use crate::session::Session;
 use crate::stats::RelayStats;
 use crate::timers::Timers;
@@ -48,11 +49,11 @@ pub struct Loop {
 }
 
 /// The active services of a relay (S1, 3.2) for any number of sessions, whose sources it reaches by
-/// one parent: a source, or a relay nearer to it. It keeps no packets, unless [`Relay::keep`] gives it memory
+/// one parent at a time: a source, or a relay nearer to it. It keeps no packets, unless [`Relay::keep`] gives it memory
 /// for them.
 #[derive(Debug)]
 pub struct Relay {
-    parent: SocketAddr,
+    parents: Parents,
     /// Number of this relay as a child.
     child: u64,
     timing: Timing,
@@ -72,7 +73,7 @@ impl Relay {
     #[must_use]
     pub fn new(parent: SocketAddr, child: u64, timing: Timing) -> Self {
         Self {
-            parent,
+            parents: Parents::one(parent),
             child,
             timing,
             looped: None,
@@ -91,6 +92,18 @@ impl Relay {
         self.cache = Cache::new(bytes);
     }
 
+    /// Goes on with this parent when all that were named before are silent, and so on in a circle; or
+    /// begins with it, if it answers first. Before the first datagram. Rule R-RELAY-42.
+    pub fn add_parent(&mut self, now: Instant, parent: SocketAddr) {
+        self.parents.add(now, parent);
+    }
+
+    /// The parent that it has now, for all sessions.
+    #[must_use]
+    pub fn parent(&self) -> SocketAddr {
+        self.parents.present()
+    }
+
     /// Takes a datagram, and says where the caller is to send the same bytes. Its service follows
     /// from the packet's kind (R177), and its cost does not depend on the payload (R178).
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) -> Onward {
@@ -102,15 +115,19 @@ impl Relay {
             });
         };
         if let Some(relays) = self.own_join(from, &packet) {
-            self.stats.loops += 1;
-            self.looped = Some(Loop {
-                child: from,
-                relays,
-            });
+            self.loops(
+                now,
+                Loop {
+                    child: from,
+                    relays,
+                },
+            );
             return nobody(packet.session);
         }
-        let waiting = if from == self.parent {
+        let waiting = if from == self.parents.present() {
             self.hear_parent(now, &packet)
+        } else if self.is_of_parent(from, &packet) {
+            self.hear_another(now, from, &packet)
         } else {
             self.hear_child(now, from, &packet)
         };
@@ -123,6 +140,7 @@ impl Relay {
 
     /// Carries out the timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.watch_parent(now);
         while let Some((id, due)) = self.timers.pop_due(now) {
             let Some((session, mut cx)) = self.session(now, id) else {
                 continue;
@@ -148,7 +166,12 @@ impl Relay {
     /// When [`Relay::handle_timeout`] is to be called next.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.timers.next()
+        let silent = match self.has_parent_to_lose() {
+            true => self.parents.due(self.timing.upstream_retry),
+            false => Instant::NEVER,
+        };
+        let next = self.timers.next().unwrap_or(Instant::NEVER).min(silent);
+        (next < Instant::NEVER).then_some(next)
     }
 
     /// Writes the next packet of its own into `out`, and says who gets it.
@@ -183,12 +206,12 @@ impl Relay {
     pub fn addresses(&self, onward: Onward) -> impl Iterator<Item = SocketAddr> {
         let session = self.sessions.get(&onward.session);
         let children = session.map(|session| session.children().addresses(onward.children));
-        let parent = onward.parent.then_some(self.parent);
+        let parent = onward.parent.then_some(self.parents.present());
         children.into_iter().flatten().chain(parent)
     }
 
-    /// The loop of parents that a Join has shown last, if there is one. Nothing comes by it. Rule
-    /// R-RELAY-20.
+    /// The loop of parents that a Join has shown last, if there is one and no other parent. Nothing comes by
+    /// it. Rule R-RELAY-20.
     #[must_use]
     pub fn looped(&self) -> Option<Loop> {
         self.looped
@@ -269,6 +292,13 @@ impl Relay {
 
     #[inline]
     fn hear_parent(&mut self, now: Instant, packet: &Packet<'_>) -> Waiting {
+        // Where two relays are each other's parents, what a child sends is no word of a parent.
+        if packet.body.child().is_none()
+            && let Some(orphaned) = self.parents.hear(now)
+        {
+            let us = u64::try_from(orphaned.as_micros()).unwrap_or(u64::MAX);
+            self.stats.orphaned_us = self.stats.orphaned_us.max(us);
+        }
         let Some((session, mut cx)) = self.session(now, packet.session) else {
             self.stats.refused += 1;
             return Waiting::default();
@@ -296,6 +326,91 @@ impl Relay {
             }
         }
         Waiting::default()
+    }
+
+    /// Tells whether this is the word of a parent that is not the present one, and not of a child, which it may
+    /// be as well.
+    fn is_of_parent(&self, from: SocketAddr, packet: &Packet<'_>) -> bool {
+        let session = || self.sessions.get(&packet.session);
+        let is_child = || session().is_some_and(|it| it.children().find(from).is_some());
+        self.parents.is_other(from)
+            && packet.body.child().is_none()
+            && !(matches!(packet.body, Body::Repair(_)) && is_child())
+    }
+
+    /// Hears a parent that is not the present one: before the first contact whoever answers is, and of one
+    /// that was thought gone what it still sends counts. Rule R-RELAY-42.
+    fn hear_another(&mut self, now: Instant, from: SocketAddr, packet: &Packet<'_>) -> Waiting {
+        let session = self.sessions.get(&packet.session);
+        let Some(session) = session.filter(|session| !session.children().is_empty()) else {
+            self.stats.refused += 1;
+            return Waiting::default();
+        };
+        let answered = matches!(packet.body, Body::Joined(_)) && session.waits_for_parent();
+        if answered && self.parents.is_doubted(now) {
+            self.parents.choose(now, from);
+            self.change_parent(now);
+            return self.hear_parent(now, packet);
+        }
+        let Some((session, mut cx)) = self.session(now, packet.session) else {
+            return Waiting::default();
+        };
+        match &packet.body {
+            Body::Data(data) => return session.data(&mut cx, data),
+            Body::Repair(data) => return session.repair(&mut cx, data, None),
+            Body::Heartbeat(heartbeat) => return session.heartbeat(&mut cx, heartbeat),
+            // It has answered later than the one that is the parent now, and is not needed.
+            Body::Joined(_) if cx.stats.parents_changed == 0 => {
+                let leave = Body::Leave(cx.child);
+                cx.outbox.push(from, cx.id, leave);
+            }
+            _ => cx.stats.refused += 1,
+        }
+        Waiting::default()
+    }
+
+    /// Tells whether some session goes by a parent that another one could replace.
+    fn has_parent_to_lose(&self) -> bool {
+        self.parents.are_several() && self.sessions.values().any(|it| it.acknowledges())
+    }
+
+    /// Asks a parent that is silent, or goes on with the next one. Rule R-RELAY-42.
+    fn watch_parent(&mut self, now: Instant) {
+        if !self.has_parent_to_lose() {
+            return;
+        }
+        match self.parents.look(now, self.timing.upstream_retry) {
+            None => {}
+            Some(Silent::Asked) => {
+                let mut sessions = self.sessions.iter();
+                let id = sessions.find_map(|(id, it)| it.acknowledges().then_some(*id));
+                if let Some((session, mut cx)) = id.and_then(|id| self.session(now, id)) {
+                    session.ask_parent(&mut cx);
+                }
+            }
+            Some(Silent::Replaced) => self.change_parent(now),
+        }
+    }
+
+    /// Another parent has taken the place of the one before, for all sessions.
+    fn change_parent(&mut self, now: Instant) {
+        self.stats.parents_changed += u64::from(self.has_parent_to_lose());
+        for id in self.sessions.keys().copied().collect::<Vec<_>>() {
+            if let Some((session, mut cx)) = self.session(now, id) {
+                session.change_parent(&mut cx);
+            }
+        }
+    }
+
+    /// Parents form a loop: nothing can come by the present one.
+    fn loops(&mut self, now: Instant, found: Loop) {
+        self.stats.loops += 1;
+        if self.parents.are_several() {
+            self.parents.replace(now);
+            self.change_parent(now);
+        } else {
+            self.looped = Some(found);
+        }
     }
 
     /// State is soft: who sends what a child sends is one, so that a relay that has begun anew
@@ -331,7 +446,7 @@ impl Relay {
                 session.nack(&mut cx, place, &nack.missing);
             }
             Body::Ack(report) => session.report(&mut cx, place, report),
-            Body::Join(_) => session.join(&mut cx, place),
+            Body::Join(join) => session.join(&mut cx, place, join),
             Body::Leave(_) => session.leave(&mut cx, place),
             Body::Feedback(feedback) => session.feedback(&mut cx, place, feedback),
             Body::Data(_) | Body::Heartbeat(_) | Body::Joined(_) | Body::Echo(_) => {
@@ -351,7 +466,7 @@ impl Relay {
         match mine {
             _ if join.child == self.child => Some(1),
             Some(at) => Some(join.path().len() - at + 1),
-            None => (from == self.parent).then_some(2),
+            None => (from == self.parents.present()).then_some(2),
         }
     }
 
@@ -370,7 +485,8 @@ impl Relay {
         let cx = Context {
             now,
             id,
-            parent: self.parent,
+            parent: self.parents.present(),
+            parents: &self.parents,
             child: self.child,
             timing: &self.timing,
             timers: &mut self.timers,

@@ -74,7 +74,8 @@ impl Session {
     pub(crate) fn allocated_bytes(&self) -> usize {
         let track = self.track.as_ref().map_or(0, TrackList::allocated_bytes);
         let rates = self.rates.as_ref().map_or(0, |it| it.allocated_bytes());
-        self.children.allocated_bytes() + track + rates
+        let join = self.join.as_ref().map_or(0, |_| size_of::<Join>());
+        self.children.allocated_bytes() + track + rates + join
     }
 
     /// The data service: notes the packet, asks for what is missing before it, and passes it on.
@@ -207,7 +208,14 @@ impl Session {
 
     /// Somebody wants to be a child; it is told so as soon as this relay is one itself. Rule
     /// R-RELAY-2.
-    pub(crate) fn join(&mut self, cx: &mut Context<'_>, place: usize) {
+    pub(crate) fn join(&mut self, cx: &mut Context<'_>, place: usize, join: &Join) {
+        if cx.parents.are_several() {
+            self.join = join.by(cx.child).map(Box::new);
+        }
+        if cx.parents.are_silent() {
+            // Nothing comes by this relay: its child is to go to another one.
+            return;
+        }
         if self.children.owed(place).is_none() {
             match &self.track {
                 Some(track) if self.joining.is_none() => {
@@ -251,7 +259,7 @@ impl Session {
         if before.is_empty() && self.joining.is_some() {
             self.joining = Some(Repetition::new(cx.now, cx.timing.join_retry));
             self.join = join.by(cx.child).map(Box::new);
-            self.ask_to_join(cx);
+            self.ask_to_join(cx, cx.parent);
         }
         self.schedule(cx);
         Some(place)
@@ -259,10 +267,32 @@ impl Session {
 
     /// Sends the Join that tells by whom it came about, so that a loop of parents shows. Rule
     /// R-RELAY-20.
-    fn ask_to_join(&self, cx: &mut Context<'_>) {
+    fn ask_to_join(&self, cx: &mut Context<'_>, parent: SocketAddr) {
         match &self.join {
-            Some(join) => cx.outbox.push(cx.parent, cx.id, Body::Join(**join)),
+            Some(join) => cx.outbox.push(parent, cx.id, Body::Join(**join)),
             None => cx.stats.limited += 1,
+        }
+    }
+
+    /// Asks a parent that is silent whether it is there. Rule R-RELAY-42.
+    pub(crate) fn ask_parent(&self, cx: &mut Context<'_>) {
+        let join = self
+            .join
+            .as_ref()
+            .map_or_else(|| Join::new(cx.child), |join| **join);
+        cx.outbox.push(cx.parent, cx.id, Body::Join(join));
+    }
+
+    /// Goes on with another parent, which learns its child by this, and repairs what the one before has left
+    /// open. Rule R-RELAY-42.
+    pub(crate) fn change_parent(&mut self, cx: &mut Context<'_>) {
+        if self.acknowledges() {
+            self.acknowledge(cx);
+            self.nacks.ask_another_parent(cx);
+            self.send_asks(cx);
+            self.schedule(cx);
+        } else if self.waits_for_parent() {
+            self.ask_to_join(cx, cx.parent);
         }
     }
 
@@ -324,7 +354,9 @@ impl Session {
         if self.joining.take().is_none() {
             return;
         }
-        self.join = None;
+        if !cx.parents.are_several() {
+            self.join = None;
+        }
         if joined.rated && self.rates.is_none() {
             self.rates = Some(Box::new(Rates::new(cx)));
         }
@@ -368,7 +400,10 @@ impl Session {
             && !self.children.is_empty()
         {
             join.double(cx.now, cx.timing.ack_max);
-            self.ask_to_join(cx);
+            // The present one has not answered: whoever does so first is the parent.
+            for parent in cx.parents.all() {
+                self.ask_to_join(cx, parent);
+            }
         }
         if self.acknowledges() && cx.now >= self.ack.at {
             self.acknowledge(cx);
@@ -377,7 +412,8 @@ impl Session {
         true
     }
 
-    fn acknowledges(&self) -> bool {
+    /// Tells whether the parent has answered for children that there are.
+    pub(crate) fn acknowledges(&self) -> bool {
         self.joining.is_none() && !self.children.is_empty()
     }
 

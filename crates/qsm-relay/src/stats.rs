@@ -38,6 +38,10 @@ qsm_metrics::metrics! {
         children_lost: counter(children),
         /// Children whose address has changed.
         children_moved: counter(children),
+        /// Parents that were silent, and in whose place another one came.
+        parents_changed: counter(parents),
+        /// Longest time from the last word of such a parent to the first one of the next.
+        orphaned_us: gauge(microseconds),
         /// Joins that have come back to the relay that they began at: parents form a loop.
         loops: counter(packets),
         /// Feedback of children on their rates.
@@ -73,6 +77,8 @@ qsm_metrics::metrics! {
         nacked: counter(packets),
         /// Parents that were silent, and in whose place another one came.
         parents_changed: counter(parents),
+        /// Longest time from the last word of such a parent to the first one of the next.
+        orphaned_us: gauge(microseconds),
         /// Loss events: losses in a round trip are one.
         loss_events: counter(events),
         /// Feedback sent on the rate that this receiver can take.

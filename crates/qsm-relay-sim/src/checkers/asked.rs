@@ -60,7 +60,7 @@ impl Asked {
     fn sent(&mut self, step: &Step, network: &Network) -> Result<(), Violation> {
         let (from, to, sequence) = (step.from, step.to, step.sequence());
         // Also to a child that has moved, which it does not know yet.
-        let down = network.parent_of(from) != Some(to);
+        let down = !network.is_parent(to, from);
         if down && network.relay(from).is_some() && self.fresh.get(&from) == Some(&sequence) {
             return Ok(());
         }

@@ -25,7 +25,7 @@ impl Copies {
         }
         let fresh = self.sent.insert((from, to, step.sequence()));
         // A child that has moved away is sent to at its old parent, too.
-        if fresh || network.parent_of(to) != Some(from) {
+        if fresh || !network.is_parent(from, to) {
             return Ok(());
         }
         let message = format!("{from} sent packet {} to {to} twice", step.sequence());

@@ -6,7 +6,7 @@ use qsm_wire::Instant;
 
 use crate::network::Network;
 use crate::plan::Plan;
-use crate::step::{Step, What};
+use crate::step::{NOBODY, Step, What};
 use crate::violation::Violation;
 
 /// Shortest time between two NACKs where round trips are measured: of the shortest one.
@@ -17,7 +17,8 @@ const SHORTEST: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Spacing {
     apart: Duration,
-    last: BTreeMap<(usize, u64), Instant>,
+    /// By who asks for which packet, and whom.
+    last: BTreeMap<(usize, u64, usize), Instant>,
 }
 
 impl Spacing {
@@ -28,25 +29,29 @@ impl Spacing {
     }
 
     pub(crate) fn began(&mut self, node: usize) {
-        self.last.retain(|(from, _), _| *from != node);
+        self.last.retain(|(from, _, _), _| *from != node);
     }
 
     pub(crate) fn step(&mut self, step: &Step, network: &Network) -> Result<(), Violation> {
         match (step.what, step.kind) {
             (What::Arrived, Kind::Data | Kind::Repair) => {
-                self.last.remove(&(step.to, step.sequence()));
+                let (to, sequence) = (step.to, step.sequence());
+                let asked = self.last.range((to, sequence, 0)..=(to, sequence, NOBODY));
+                for key in asked.map(|(key, _)| *key).collect::<Vec<_>>() {
+                    self.last.remove(&key);
+                }
                 return Ok(());
             }
             (What::Sent | What::Lost, Kind::Nack) => {}
             _ => return Ok(()),
         }
-        let upward = network.parent_of(step.from) == Some(step.to);
+        let upward = network.is_parent(step.to, step.from);
         if !upward || network.relay(step.from).is_none() {
             return Ok(());
         }
         let released = network.source().released();
         for sequence in &step.numbers {
-            let before = self.last.insert((step.from, *sequence), step.at);
+            let before = self.last.insert((step.from, *sequence, step.to), step.at);
             let soon = before.is_some_and(|before| step.at.since(before) < self.apart);
             if soon && *sequence > released {
                 let message = format!("{} asked for {sequence} twice at a time", step.from);
