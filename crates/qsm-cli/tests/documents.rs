@@ -37,6 +37,7 @@ const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
 const HINTED: &str = "tests/hints.rs runs it, with nodes that the hints name";
 const LIMITED: &str = "tests/repair.rs runs it, on hosts of a lab and for a cluster of its own";
 const RELAYED_BY_TOKENS: &str = "tests/relays.rs runs such commands, with other names";
+const TWO_PARENTS: &str = "tests/relays.rs runs it, over loopback";
 const JOINED: &str = "tests/relays.rs runs it, between clusters over loopback";
 const RELAYED: &str = "tests/hosts.rs runs it, between sites of a lab";
 const BUDGETED: &str = "tests/budget.rs runs it, with a reader";
@@ -301,7 +302,12 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
     (
         "operate/relays.md",
         "qsm relay sub news --parent relay-a.example:4490 --parent relay-b.example:4490",
-        NotHere("the simulator of relays has two for a site, and tests/relays.rs processes"),
+        NotHere(TWO_PARENTS),
+    ),
+    (
+        "operate/relays.md",
+        "qsm relay --parent core-a.example:4490 --parent core-b.example:4490",
+        NotHere(TWO_PARENTS),
     ),
     (
         "operate/planning.md",

@@ -2,10 +2,13 @@
 
 mod support;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
 use std::process::{ChildStdin, Stdio};
 use std::rc::Rc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::keys::Keys;
@@ -143,6 +146,75 @@ fn a_stream_with_tokens_is_for_those_who_have_one() {
     );
     assert_eq!(printed.iter().collect::<Vec<_>>(), ["one", "two"]);
     assert_code(&receiver.output(), 0);
+}
+
+/// The lines that a process writes, with the time at which each has come.
+fn timed(process: &mut Running) -> Receiver<(Instant, String)> {
+    let (tell, told) = channel();
+    let lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
+    thread::spawn(move || {
+        let mut lines = lines.map_while(Result::ok);
+        lines.all(|line| tell.send((Instant::now(), line)).is_ok())
+    });
+    told
+}
+
+/// R-RELAY-22, R-RELAY-42: a receiver with two parents, and one below a relay with two parents.
+#[test]
+fn a_relay_that_is_killed_costs_less_than_a_second_where_another_one_is_named() {
+    const MESSAGES: usize = 600;
+    let keys = Keys::new();
+    let [source, first, second, lower] = free_ports();
+    let of = |name: &str, rights: &[&str]| format!("--identity={}", keys.key(name, rights));
+    let relay = |name: &str, at: &str, parents: &[&str]| {
+        let by = of(name, &["--role", "relay"]);
+        let mut running = relaying(&[parents, &["--listen", at, &by]].concat());
+        let said = Lines::of_stdout(&mut running.0);
+        said.wait("that it listens", |line| line.contains("listening"));
+        (running, said)
+    };
+    let both = ["--parent", &first, "--parent", &second];
+    let (killed, _first_said) = relay("first", &first, &["--parent", &source]);
+    let _other = relay("second", &second, &["--parent", &source]);
+    let (_lower, lower_said) = relay("lower", &lower, &both);
+    let subscriber = |name: &str, parents: &[&str]| {
+        let by = of(name, &["--subscribe", "news"]);
+        let words = [&["sub", "news", "--stats", "json", &by], parents].concat();
+        let mut running = relaying(&words);
+        let told = timed(&mut running);
+        (running, told)
+    };
+    let receivers = [
+        subscriber("near", &both),
+        subscriber("far", &["--parent", &lower]),
+    ];
+    let line = |number: usize| format!("{number:01000}");
+    let by = of("source", &["--publish", "news"]);
+    let words = ["pub", "news", "--listen", &source, "--wait-receivers", "2"];
+    // Two hundred messages a second.
+    let mut publisher = relaying(&[&words[..], &["--max-rate", "210k", &by]].concat());
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    let all: String = (0..MESSAGES).map(|number| line(number) + "\n").collect();
+    thread::spawn(move || stdin.write_all(all.as_bytes()));
+    let mut taken = [vec![], vec![]];
+    for (taken, (_, told)) in taken.iter_mut().zip(&receivers) {
+        taken.extend(told.iter().take(MESSAGES / 3));
+    }
+    killed.signal("-KILL");
+    for (mut taken, (running, told)) in taken.into_iter().zip(receivers) {
+        taken.extend(told);
+        let came = taken.iter().map(|(_, line)| line.clone());
+        assert!(came.eq((0..MESSAGES).map(line)), "{} came", taken.len());
+        let gaps = taken.windows(2).map(|two| two[1].0 - two[0].0);
+        let gap = gaps.max().unwrap();
+        assert!(gap <= Duration::from_secs(1), "nothing for {gap:?}");
+        let output = running.output();
+        assert_code(&output, 0);
+        assert!(!stderr(&output).contains("LOST"), "{}", stderr(&output));
+    }
+    let moved = lower_said.wait("the other parent", |line| line.contains("takes its place"));
+    assert!(moved.contains(&first) && moved.contains(&second), "{moved}");
+    assert_code(&publisher.output(), 0);
 }
 
 /// R-RELAY-20: three relays, and a receiver that nothing can reach.
@@ -295,7 +367,7 @@ impl TwoSites {
         let mut command = self.clusters[site].command(&words);
         let mut running = Running(command.stdin(Stdio::piped()).spawn().unwrap());
         let mut stdin = running.0.stdin.take().unwrap();
-        std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
+        thread::spawn(move || stdin.write_all(lines.as_bytes()));
         running
     }
 

@@ -14,7 +14,7 @@ use super::account::{Account, Books};
 use super::events::Events;
 use super::guard::{GuardArgs, Place};
 use super::patience::Patience;
-use super::place::{LISTEN, parent_address};
+use super::place::{LISTEN, Parents, parent_addresses};
 use super::port::{BATCH, LOOK, Port};
 use super::stream::timing;
 
@@ -23,8 +23,9 @@ use super::stream::timing;
 pub(crate) struct ForwardArgs {
     /// Relay or source that is nearer to where the streams come from. Without --identity NOTHING IS
     /// ENCRYPTED OR AUTHENTICATED: whoever reaches the port gets the streams, and can forge them
+    /// Named again: another one, which takes over when the first is silent for half a second
     #[arg(long, value_name = "HOST:PORT", required = true)]
-    pub(crate) parent: Option<String>,
+    pub(crate) parent: Vec<String>,
     /// Where children reach it, and from where it speaks to its parent; port 0: any
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = LISTEN)]
     pub(crate) listen: SocketAddr,
@@ -50,24 +51,29 @@ pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let port = Port::open(args.listen, args.loss, &args.guard, Place::Relay)?;
     let listening = port.address()?;
-    let parent = parent_address(args.parent.as_deref().unwrap_or_default(), listening)?;
+    let Parents { first, others } = parent_addresses(&args.parent, listening)?;
     let books = Books::<RelayStats>::default();
     let served = books.serve(args.stats)?;
     let events = Events { json: args.json };
     events.say(
-        &format!("relay listening at {listening}, parent {parent}"),
-        &json!({ "event": "listening", "address": listening, "parent": parent }),
+        &format!("relay listening at {listening}, parent {first}"),
+        &json!({ "event": "listening", "address": listening, "parent": first }),
     )?;
-    let mut relay = Relay::new(parent, port.number, timing());
+    let mut relay = Relay::new(first, port.number, timing());
     relay.keep(args.cache.unwrap_or(0));
     let mut forward = Forward {
         relay,
         port,
-        parent,
+        parent: first,
         out: Vec::new(),
     };
-    forward.port.connect(parent);
-    let (mut patience, mut receivers) = (Patience::new(parent), 0);
+    forward.port.connect(first);
+    for other in others {
+        let now = forward.port.now();
+        forward.relay.add_parent(now, other);
+        forward.port.connect(other);
+    }
+    let (mut patience, mut receivers) = (Patience::new(first), 0);
     let mut look = Instant(0);
     while !stop.is_asked() {
         forward.turn()?;
@@ -77,6 +83,14 @@ pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
         }
         look = now.after(LOOK);
         forward.check()?;
+        if let Some(before) = forward.follow() {
+            let parent = forward.parent;
+            events.say(
+                &format!("the parent {before} is silent; {parent} takes its place"),
+                &json!({ "event": "parent", "address": parent, "before": before }),
+            )?;
+            patience = Patience::new(parent);
+        }
         patience.look(now, forward.relay.waits_for_parent());
         books.put(Account::of(forward.relay.stats(), &forward.port));
         let below = forward.relay.all_receivers();
@@ -132,6 +146,13 @@ impl Forward {
         while let Some(to) = self.relay.poll_transmit(&mut self.out) {
             self.port.send(to, &self.out);
         }
+    }
+
+    /// Takes note of the parent that there is now. Returns the one before, if another one has taken its place.
+    fn follow(&mut self) -> Option<SocketAddr> {
+        let now = self.relay.parent();
+        let before = core::mem::replace(&mut self.parent, now);
+        (before != now).then_some(before)
     }
 
     /// A loop of parents is an error: nothing can come.

@@ -33,9 +33,61 @@ pub(super) fn parent_address(place: &str, own: SocketAddr) -> Result<SocketAddr,
     })
 }
 
+/// Parents of a receiver or relay.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Parents {
+    pub(super) first: SocketAddr,
+    /// Those that may take its place, in their order.
+    pub(super) others: Vec<SocketAddr>,
+}
+
+/// The addresses of all parents, each another one.
+pub(super) fn parent_addresses(places: &[String], own: SocketAddr) -> Result<Parents, Failure> {
+    let mut found = Vec::new();
+    for place in places {
+        let address = parent_address(place, own)?;
+        if found.contains(&address) {
+            return Err(Failure::usage(
+                format!("the parent {place} is named twice"),
+                "name each parent once; one alone is enough",
+            ));
+        }
+        found.push(address);
+    }
+    let mut found = found.into_iter();
+    match found.next() {
+        Some(first) => Ok(Parents {
+            first,
+            others: found.collect(),
+        }),
+        None => Err(Failure::usage(
+            "no parent is named",
+            "name one with --parent HOST:PORT",
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_parent_is_another_one() {
+        let own = "0.0.0.0:4490".parse().unwrap();
+        let of = |places: &[&str]| {
+            let places: Vec<String> = places.iter().map(|&place| place.to_owned()).collect();
+            parent_addresses(&places, own)
+        };
+        let [first, second] = ["10.0.0.1:5", "10.0.0.2:5"].map(|at| at.parse().unwrap());
+        let others = vec![second];
+        assert_eq!(
+            of(&["10.0.0.1:5", "10.0.0.2:5"]),
+            Ok(Parents { first, others })
+        );
+        let failure = of(&["10.0.0.1:5", "10.0.0.1:5"]).unwrap_err();
+        assert!(failure.cause.contains("named twice"), "{failure}");
+        assert!(of(&[]).is_err());
+    }
 
     #[test]
     fn parents_have_the_family_of_the_socket() {

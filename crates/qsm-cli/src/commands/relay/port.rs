@@ -88,7 +88,7 @@ impl Port {
         Instant(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Makes a link to the parent, where links are made.
+    /// Makes a link to a parent, where links are made.
     pub(super) fn connect(&mut self, parent: SocketAddr) {
         self.link.connect(self.now(), parent);
         self.tend();

@@ -16,7 +16,7 @@ use qsm_wire::Instant;
 use super::account::{Account, Books};
 use super::guard::{GuardArgs, Place};
 use super::patience::Patience;
-use super::place::parent_address;
+use super::place::{Parents, parent_addresses};
 use super::port::{BATCH, LOOK, Port};
 use super::stream::{session, timing};
 use super::writer::{Form, Message, Room, Writer};
@@ -39,7 +39,7 @@ pub(crate) struct SubscribeArgs {
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Relay of this site, or the source. Named again: another one, which takes over when the first is
-    /// silent for half a second; not with --identity
+    /// silent for half a second
     #[arg(long, value_name = "HOST:PORT", required = true)]
     pub(crate) parent: Vec<String>,
     /// From where it speaks to its parent [default: any port]
@@ -73,23 +73,18 @@ pub(super) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let place = Place::Receiver(&args.name);
     let port = Port::open(args.listen, args.loss, &args.guard, place)?;
-    let parents = parents(args, port.address()?)?;
-    let Some(&parent) = parents.first() else {
-        return Err(Failure::usage(
-            "no parent is named",
-            "name one with --parent HOST:PORT",
-        ));
-    };
+    let Parents { first, others } = parent_addresses(&args.parent, port.address()?)?;
     let books = Books::<ReceiverStats>::default();
     let served = books.serve(args.stats)?;
-    let mut subscriber = Subscriber::new(args, port, parent)?;
-    subscriber.port.connect(parent);
-    for other in &parents[1..] {
+    let mut subscriber = Subscriber::new(args, port, first)?;
+    subscriber.port.connect(first);
+    for other in others {
         let now = subscriber.port.now();
-        subscriber.receiver.add_parent(now, *other);
+        subscriber.receiver.add_parent(now, other);
+        subscriber.port.connect(other);
     }
     let limit = args.timeout.map(|limit| subscriber.port.now().after(limit));
-    let (mut patience, mut look) = (Patience::new(parent), Instant(0));
+    let (mut patience, mut look) = (Patience::new(first), Instant(0));
     while !subscriber.ended && !stop.is_asked() {
         subscriber.turn()?;
         let now = subscriber.port.now();
@@ -115,18 +110,6 @@ pub(super) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
     }
     drop(served);
     subscriber.end(args)
-}
-
-/// The addresses of all parents, the first one first.
-fn parents(args: &SubscribeArgs, own: SocketAddr) -> Result<Vec<SocketAddr>, Failure> {
-    if args.parent.len() > 1 && args.guard.identity.is_some() {
-        return Err(Failure::usage(
-            "a receiver with --identity has one parent",
-            "name one --parent; a link with a token to a second one is not made yet",
-        ));
-    }
-    let addresses = args.parent.iter().map(|parent| parent_address(parent, own));
-    addresses.collect()
 }
 
 /// A receiver with its socket, and what it writes to.
