@@ -293,8 +293,12 @@ impl Nacks {
         }
     }
 
-    /// Asks another parent for all that the one before was asked for. Rule R-RELAY-42.
+    /// Asks another parent for all that the one before was asked for. That one waits for nothing any more, and
+    /// the new one has not asked. Rule R-RELAY-42.
     pub(crate) fn ask_another_parent(&mut self, cx: &mut Context<'_>) {
+        for state in self.states.values_mut() {
+            state.parent_waits = false;
+        }
         let upstream = |state: &NackState| matches!(state.stage, Stage::Upstream { .. });
         let states = self.states.iter().filter(|(_, state)| upstream(state));
         let asked: Vec<u64> = states.map(|(sequence, _)| *sequence).collect();
