@@ -231,9 +231,17 @@ SITES ?=
 SITES_RUNS ?= 3
 FIGURES_SITES := docs/figures-sites
 
-sites: deps ## what relays promise between sites, with processes on hosts of a lab, judged, as docs/figures-sites; as root, ten minutes on a quiet machine
+# NATS' server for part f, as a Go module.
+NATS_SERVER := github.com/nats-io/nats-server/v2@v2.15.2
+SITES_NATS := $(abspath $(TARGET_DIR))/go/nats-server
+
+$(SITES_NATS):
+	@command -v go >/dev/null || { echo "go is missing: it builds NATS for part f, see https://go.dev/dl" >&2; exit 1; }
+	GOBIN=$(dir $@) go install $(NATS_SERVER)
+
+sites: deps $(if $(SITES),$(if $(findstring f,$(SITES)),$(SITES_NATS)),$(SITES_NATS)) ## what relays promise between sites, with processes on hosts of a lab, judged, as docs/figures-sites; as root, ten minutes on a quiet machine
 	$(CARGO) build $(LOCKED) --release -p qsm-cli -p qsm-system
-	$(TARGET_DIR)/release/sites $(SITES:%=--parts %) --runs $(SITES_RUNS) --out $(FIGURES_SITES)
+	$(TARGET_DIR)/release/sites $(SITES:%=--parts %) --runs $(SITES_RUNS) --nats $(SITES_NATS) --out $(FIGURES_SITES)
 
 paths: deps ## multicast that stops to pass in mid-stream, towards one receiver of 100,000 groups and towards all, judged; as root, ten minutes on a quiet machine
 	$(CARGO) build $(LOCKED) --release -p qsm-system

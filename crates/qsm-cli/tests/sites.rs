@@ -1,14 +1,14 @@
 //! Relays between sites as processes on hosts of a lab: the trials of `make sites`, short and without
 //! their times. Nothing is lost and nothing comes twice.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use qsm_system::figure::Bar;
-use qsm_system::sites::Case;
 use qsm_system::sites::reach::{Hurdle, Reach};
 use qsm_system::sites::repair::{Place, Repair};
 use qsm_system::sites::stream::Load;
+use qsm_system::sites::{Case, Programs};
 
 const LOAD: Load = Load {
     bytes: 200,
@@ -21,7 +21,11 @@ fn is_exact(case: Case) {
     if !lab::ready() {
         return;
     }
-    let found = case.run_once(Path::new(env!("CARGO_BIN_EXE_qsm"))).unwrap();
+    let programs = Programs {
+        qsm: env!("CARGO_BIN_EXE_qsm").into(),
+        nats: PathBuf::new(),
+    };
+    let found = case.run_once(&programs).unwrap();
     let exact = found.iter().filter(|one| matches!(one.bar, Bar::Always(_)));
     assert!(exact.clone().count() >= 2, "{found:?}");
     for one in exact {

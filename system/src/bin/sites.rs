@@ -10,14 +10,14 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use qsm_system::sites::Part;
 use qsm_system::sites::page::{is_missed, line, rows, write};
+use qsm_system::sites::{Part, Programs};
 use serde_json::Value;
 
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Parts, by their letters: a (repairs), b (long links with losses), c (beside TCP), d (relays that
-    /// are killed), e (ends that are hard to reach). All, if none is named.
+    /// are killed), e (ends that are hard to reach), f (copies for a hundred receivers). All, if none is named.
     #[arg(long, value_delimiter = ',')]
     parts: Vec<String>,
     /// Runs of each case.
@@ -29,6 +29,9 @@ struct Arguments {
     /// The program `qsm`, if it is not beside this one.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// The program `nats-server`, for part f; installed by `make sites`.
+    #[arg(long, value_name = "FILE", default_value = "nats-server")]
+    nats: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -57,6 +60,10 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
             "there is no {program}; build it, or name it with --program"
         ));
     }
+    let programs = Programs {
+        qsm: program,
+        nats: arguments.nats.clone(),
+    };
     let mut measured: Vec<(Part, Vec<Value>)> = Vec::new();
     println!("| case | figure | bar | median | least to most | verdict |");
     println!("|---|---|---|---|---|---|");
@@ -65,7 +72,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         for case in part.cases() {
             let begun = Instant::now();
             eprintln!("{}: {}", part.letter(), case.name());
-            let result = case.run(&program, arguments.runs);
+            let result = case.run(&programs, arguments.runs);
             let of_case = rows(part, &case, &result);
             of_case.iter().for_each(|row| println!("{}", line(row)));
             eprintln!("{}: {:.0} s", part.letter(), begun.elapsed().as_secs_f64());

@@ -1,7 +1,8 @@
 //! Trials of relays between sites, with the program `qsm` on hosts of a lab: repairs in time, links that
-//! are filled and shared with TCP, relays that are killed, and ends that are hard to reach.
+//! are filled and shared with TCP, relays that are killed, ends that are hard to reach, and the cost of copies.
 
 pub mod capacity;
+pub mod fanout;
 pub mod kill;
 pub mod layout;
 pub mod page;
@@ -12,7 +13,7 @@ pub mod share;
 pub mod stage;
 pub mod stream;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lab::LinkShape;
@@ -21,6 +22,7 @@ use crate::cluster::Failure;
 use crate::figure::{Figure, Finding, gather};
 
 use self::capacity::Capacity;
+use self::fanout::Fanout;
 use self::kill::{Kill, Successor};
 use self::reach::{Hurdle, Reach};
 use self::repair::{Place, Repair};
@@ -40,16 +42,28 @@ pub enum Part {
     Kills,
     /// Ends that are hard to reach.
     Reach,
+    /// What a copy costs, beside other systems.
+    Fanout,
+}
+
+/// Programs of the trials.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// The program `qsm`.
+    pub qsm: PathBuf,
+    /// The program `nats-server`.
+    pub nats: PathBuf,
 }
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Repairs,
         Self::Capacity,
         Self::Share,
         Self::Kills,
         Self::Reach,
+        Self::Fanout,
     ];
 
     /// Its letter.
@@ -61,6 +75,7 @@ impl Part {
             Self::Share => "c",
             Self::Kills => "d",
             Self::Reach => "e",
+            Self::Fanout => "f",
         }
     }
 
@@ -73,6 +88,7 @@ impl Part {
             Self::Share => "Beside TCP",
             Self::Kills => "Relays that are killed",
             Self::Reach => "Ends that are hard to reach",
+            Self::Fanout => "Copies for a hundred receivers",
         }
     }
 
@@ -93,6 +109,14 @@ impl Part {
                 let all = Hurdle::ALL.map(|hurdle| Case::Reach(Reach { hurdle, load }));
                 all.into()
             }
+            Self::Fanout => {
+                let load = Load {
+                    bytes: 4096,
+                    rate: 100,
+                    lasts: Duration::from_secs(6),
+                };
+                vec![Case::Fanout(Fanout { load })]
+            }
         }
     }
 }
@@ -100,7 +124,7 @@ impl Part {
 fn repairs() -> Vec<Case> {
     let load = Load {
         bytes: 200,
-        rate: 1000,
+        rate: 500,
         lasts: Duration::from_secs(12),
     };
     let places = [Place::LastHop, Place::Link];
@@ -185,6 +209,8 @@ pub enum Case {
     Kill(Kill),
     /// Ends that are hard to reach.
     Reach(Reach),
+    /// What a copy costs.
+    Fanout(Fanout),
 }
 
 impl Case {
@@ -197,28 +223,31 @@ impl Case {
             Self::Share(of) => of.name(),
             Self::Kill(of) => of.name(),
             Self::Reach(of) => of.name(),
+            Self::Fanout(of) => of.name(),
         }
     }
 
-    /// Runs it so many times with this program `qsm`; runs that do not count are made again.
+    /// Runs it so many times with these programs; runs that do not count are made again.
     ///
     /// # Errors
     /// A process fails, or the machine's host is busy.
-    pub fn run(&self, program: &Path, runs: usize) -> Result<Vec<Figure>, Failure> {
-        gather(runs, || self.run_once(program))
+    pub fn run(&self, programs: &Programs, runs: usize) -> Result<Vec<Figure>, Failure> {
+        gather(runs, || self.run_once(programs))
     }
 
     /// Runs it once.
     ///
     /// # Errors
     /// A process fails.
-    pub fn run_once(&self, program: &Path) -> Result<Vec<Finding>, Failure> {
+    pub fn run_once(&self, programs: &Programs) -> Result<Vec<Finding>, Failure> {
+        let program = &programs.qsm;
         match self {
             Self::Repair(of) => of.run(program),
             Self::Capacity(of) => of.run(program),
             Self::Share(of) => of.run(program),
             Self::Kill(of) => of.run(program),
             Self::Reach(of) => of.run(program),
+            Self::Fanout(of) => of.run(programs),
         }
     }
 }

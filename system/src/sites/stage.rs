@@ -193,15 +193,15 @@ impl Source {
     fn wait(&self, event: &str) -> Result<Value, Failure> {
         wait_for(&self.said, event)
     }
+}
 
+impl Relay {
     /// Its process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
-}
 
-impl Relay {
     /// SIGKILL, and waits.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ pub struct Load {
 
 impl Load {
     /// When this message is due, from the first one's time.
-    fn due(&self, number: u64) -> Duration {
+    pub(super) fn due(&self, number: u64) -> Duration {
         match self.rate {
             0 => Duration::ZERO,
             rate => Duration::from_nanos(number * 1_000_000_000 / rate),
