@@ -240,7 +240,8 @@ $(SITES_NATS):
 	GOBIN=$(dir $@) go install $(NATS_SERVER)
 
 sites: deps $(if $(SITES),$(if $(findstring f,$(SITES)),$(SITES_NATS)),$(SITES_NATS)) ## what relays promise between sites, with processes on hosts of a lab, judged, as docs/figures-sites; as root, ten minutes on a quiet machine
-	$(CARGO) build $(LOCKED) --release -p qsm-cli -p qsm-system
+	$(CARGO) build $(LOCKED) --release -p qsm-cli
+	$(CARGO) build $(LOCKED) --release -p qsm-system
 	$(TARGET_DIR)/release/sites $(SITES:%=--parts %) --runs $(SITES_RUNS) --nats $(SITES_NATS) --out $(FIGURES_SITES)
 
 paths: deps ## multicast that stops to pass in mid-stream, towards one receiver of 100,000 groups and towards all, judged; as root, ten minutes on a quiet machine
