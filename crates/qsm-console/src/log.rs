@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 55] = [
+pub const EVENTS: [&str; 56] = [
     "address-lost",
     "admitted",
     "alone",
@@ -61,6 +61,7 @@ pub const EVENTS: [&str; 55] = [
     "not-cloned",
     "not-listening",
     "not-live",
+    "not-permitted",
     "open",
     "other",
     "other-service",

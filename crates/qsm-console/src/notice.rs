@@ -380,6 +380,7 @@ fn name_of(event: &Event) -> &'static str {
         Event::Moved { .. } => "moved",
         Event::ListRefused { .. } => "list-refused",
         Event::NotListening { .. } => "not-listening",
+        Event::NotPermitted(_) => "not-permitted",
         Event::OverBudget(_) => "over-budget",
         Event::RegionView { .. } => "region-view",
         Event::ServiceEmbedded { .. } => "service-embedded",
@@ -434,6 +435,10 @@ fn describe(event: &Event, names: &Names) -> Option<(bool, String)> {
         Event::Expelled => trouble(event.to_string().replacen("expelled", "EXPELLED", 1)),
         Event::Damaged(_) => trouble(format!("DAMAGED: {event}")),
         Event::Forged(forged) => trouble(format!("FORGED: {}", forged_by(forged, names))),
+        Event::NotPermitted(sent) => {
+            let line = sent.line(|origin| names.with_identity(origin));
+            trouble(format!("NOT PERMITTED: {}", printable(&line)))
+        }
         Event::OverBudget(_) => trouble(format!("OVER BUDGET: {event}")),
         Event::Stranger(_) => trouble(format!("STRANGER: {event}")),
         Event::ListRefused { .. } => {

@@ -369,6 +369,7 @@ const DEMANDS: &[(u64, &str)] = &[(1, "audit"), (2, "verified")];
 const SIGNER: &[Field] = &[
     ORIGIN,
     text("signer.key", "key by which the node signs").drawn("key"),
+    list("barred", &GROUP, "groups to which it may not publish"),
 ];
 const A_SIGNER: Field = Field::new("signer", Shape::Record(SIGNER), "a publisher");
 const A_FILTER: Field = Field::new("filter", Shape::Record(FILTER), "a member");

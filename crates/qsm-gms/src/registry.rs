@@ -157,8 +157,8 @@ pub(crate) struct Registry {
     groups: GroupTable,
     regions: RegionTable,
     nodes: BTreeMap<NodeId, Node>,
-    /// By which keys nodes sign, where they have proven them.
-    keys: BTreeMap<NodeId, String>,
+    /// By which keys nodes sign, where they have proven them, and what they may do.
+    keys: BTreeMap<NodeId, terms::Proven>,
     classes: Classes,
     clusters: Clusters,
     /// The common sets of the plan, the most worthwhile first.

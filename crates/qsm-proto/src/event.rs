@@ -186,6 +186,18 @@ pub enum Event {
         /// Where that one came from; `None`: that is not known any more. Who repairs forged packets has not made them.
         source: Option<SocketAddr>,
     },
+    /// A sender has sent to a group to which it may not publish, and nothing of it was delivered. Told of one stream once a
+    /// second at most.
+    NotPermitted {
+        /// The region.
+        region: RegionId,
+        /// Who.
+        sender: Origin,
+        /// The group that it sent to last.
+        group: GroupId,
+        /// Messages, or parts of them, since this was told last.
+        messages: u64,
+    },
     /// Multicast does not reach a member of the region: this node, or a member to which this node
     /// speaks.
     Deaf(Deafness),

@@ -1,17 +1,26 @@
-//! What a region demands of its senders, and by which keys they sign (R-SEC-34).
+//! What a region demands of its senders, by which keys they sign, and to which groups they may not publish (R-SEC-34).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use qsm_identity::NodePublic;
-use qsm_wire::NodeId;
 use qsm_wire::membership::{OriginDemand, Signer};
+use qsm_wire::{GroupId, NodeId};
 
-/// Demand of a region on its senders, with the keys of those who publish there and of some who did: what they sent may
+/// Demand of a region on its senders, with the keys and rights of those who publish there and of some who did: what they sent may
 /// come late.
 #[derive(Debug)]
 pub(crate) struct RegionProof {
     demand: OriginDemand,
-    keys: BTreeMap<NodeId, NodePublic>,
+    known: BTreeMap<NodeId, Publisher>,
+}
+
+/// A node that publishes in a region, or did.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    pub(crate) key: NodePublic,
+    /// Groups to which it may not publish, ascending.
+    pub(crate) barred: Arc<[GroupId]>,
 }
 
 impl RegionProof {
@@ -20,8 +29,8 @@ impl RegionProof {
 
     /// Goes on with the keys that were known before.
     pub(crate) fn new(demand: OriginDemand, former: Option<Self>) -> Self {
-        let keys = former.map(|former| former.keys).unwrap_or_default();
-        Self { demand, keys }
+        let known = former.map(|former| former.known).unwrap_or_default();
+        Self { demand, known }
     }
 
     pub(crate) fn demand(&self) -> OriginDemand {
@@ -30,18 +39,20 @@ impl RegionProof {
 
     /// Takes who publishes now. What is no key is none.
     pub(crate) fn take(&mut self, told: &[Signer]) {
-        if self.keys.len() > 2 * told.len() + Self::FORMER {
-            self.keys.clear();
+        if self.known.len() > 2 * told.len() + Self::FORMER {
+            self.known.clear();
         }
         for one in told {
             if let Ok(key) = one.key.parse() {
-                self.keys.insert(one.origin.node, key);
+                let barred = one.barred.as_slice().into();
+                self.known
+                    .insert(one.origin.node, Publisher { key, barred });
             }
         }
     }
 
-    pub(crate) fn key_of(&self, node: NodeId) -> Option<NodePublic> {
-        self.keys.get(&node).copied()
+    pub(crate) fn get(&self, node: NodeId) -> Option<&Publisher> {
+        self.known.get(&node)
     }
 }
 
@@ -58,7 +69,12 @@ mod tests {
             incarnation: Incarnation(1),
         };
         let key = NodeKey::from_seed(&[1; 32]).unwrap().public().to_string();
-        Signer { origin, key }
+        let barred = vec![GroupId(3)];
+        Signer {
+            origin,
+            key,
+            barred,
+        }
     }
 
     // Rule R-SEC-34.
@@ -67,15 +83,16 @@ mod tests {
         let mut proof = RegionProof::new(OriginDemand::Audit, None);
         for node in 0..1000 {
             proof.take(&[signer(node)]);
-            assert!(proof.key_of(NodeId(node)).is_some());
-            assert!(proof.keys.len() <= RegionProof::FORMER + 3);
+            assert!(proof.get(NodeId(node)).is_some());
+            assert!(proof.known.len() <= RegionProof::FORMER + 3);
         }
         let mut none = signer(2000);
         none.key.push('x');
         proof.take(&[none]);
-        assert_eq!(proof.key_of(NodeId(2000)), None);
+        assert!(proof.get(NodeId(2000)).is_none());
         let proof = RegionProof::new(OriginDemand::Verified, Some(proof));
-        assert!(proof.key_of(NodeId(999)).is_some());
+        let last = proof.get(NodeId(999)).unwrap();
+        assert_eq!(*last.barred, [GroupId(3)]);
         assert_eq!(proof.demand(), OriginDemand::Verified);
     }
 }

@@ -96,6 +96,8 @@ qsm_metrics::metrics! {
         packets_unproven: counter(packets),
         /// Packets that their sender has not made, by its seals (R-SEC-31).
         packets_forged: counter(packets),
+        /// Messages that were not delivered because their sender may not publish to their group (R-SEC-36).
+        messages_barred: counter(messages),
         /// Messages reported as lost, but those that had expired.
         messages_lost: counter(messages),
         /// Messages reported as lost because they had expired before they came.

@@ -308,6 +308,7 @@ fn what_a_region_demands_of_its_senders() {
     let signers = vec![Signer {
         origin: HEADER.origin,
         key: "qsm-node-1.x".to_owned(),
+        barred: vec![GroupId(7)],
     }];
     let updates = vec![
         Update::Proof { region, demand },
@@ -316,7 +317,7 @@ fn what_a_region_demands_of_its_senders() {
     let message = FromService::Batch { number: 9, updates };
     let mut bytes = Vec::new();
     message.encode(&mut bytes);
-    let signer = "8877665544332211 03000000 0c00 71736d2d6e6f64652d312e78";
+    let signer = "8877665544332211 03000000 0c00 71736d2d6e6f64652d312e78 01000000 07000000";
     let fields =
         format!("02 0900000000000000 02000000 0e 04000000 02 0f 04000000 01000000 {signer}");
     assert_eq!(bytes, bytes_of(&fields));

@@ -73,6 +73,10 @@ pub enum Event {
     /// messages were not delivered; with `audit` they may have been. Told at once, then of each sender and region at most
     /// once a second.
     Forged(Forged),
+    /// A sender has sent to a group to which its rights do not let it publish: it runs a program that is not this one.
+    /// Nothing of it was delivered. Told where proof of origin is demanded, of one sender and region once a
+    /// second at most.
+    NotPermitted(NotPermitted),
     /// Multicast does not reach a member of a region, although unicast does: this node does not hear
     /// another one ([`Deafness::here`]), or is not heard by another one. A firewall, or a switch that
     /// snoops IGMP where nobody asks who listens, keeps it back. What the member misses is repaired
@@ -229,6 +233,37 @@ impl Forged {
     }
 }
 
+/// Messages that their sender may not send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NotPermitted {
+    /// Who has sent them.
+    pub sender: Origin,
+    /// Name of the group of the last one.
+    pub group: String,
+    /// Number of messages since this was told last.
+    pub messages: u64,
+}
+
+impl NotPermitted {
+    /// One line for people, without a full stop, in which nodes have these names.
+    pub fn line(&self, name: impl Fn(Origin) -> String) -> String {
+        format!(
+            "{} has sent {} that it may not send, the last to the group {:?}, and they were not delivered: its program \
+             does not keep to its token; revoke that if you do not know why",
+            name(self.sender),
+            Counted(self.messages, "message"),
+            self.group
+        )
+    }
+}
+
+impl fmt::Display for NotPermitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line(|origin| origin.to_string()))
+    }
+}
+
 impl fmt::Display for Forged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.line(|origin| origin.to_string()))
@@ -324,6 +359,7 @@ impl fmt::Display for Event {
                 "{damage}: look for a defective card, cable, switch or memory"
             ),
             Self::Forged(forged) => forged.fmt(f),
+            Self::NotPermitted(sent) => sent.fmt(f),
             Self::Deaf(deafness) => write_deaf(f, deafness),
             Self::Hears(Deafness {
                 speaker, listener, ..

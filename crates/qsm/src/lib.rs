@@ -88,7 +88,7 @@ pub use error::{
     CloseReason, Flushed, Outstanding, RecvError, RequestError, SendError, StartError, Unconfirmed,
     Unsent, Unserved,
 };
-pub use event::{Event, Forged, Stranger, StrangerCause};
+pub use event::{Event, Forged, NotPermitted, Stranger, StrangerCause};
 pub use handle::builder::Builder;
 pub use handle::events::Events;
 pub use handle::feed::FeedHandle;

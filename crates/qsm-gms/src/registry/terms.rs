@@ -3,14 +3,36 @@
 //! origin is demanded (R-SEC-34).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use qsm_wire::membership::{GroupLifetime, OriginDemand, Signer, Update};
+use qsm_wire::membership::{GroupLifetime, OriginDemand, Role, Signer, Update};
 use qsm_wire::{GroupId, NodeId, RegionId};
 
 use super::Registry;
 use super::audience::intersection;
 use super::draft::Draft;
-use crate::plan::Signature;
+use crate::plan::{Region, Signature};
+use crate::service::Rights;
+
+/// Groups of a region that are barred to its publishers, those of each counted, in one update of 8 MiB at most; whose do
+/// not fit is no signer.
+const BARRED_MAX: usize = 1 << 18;
+
+/// Key that a node has proven, as a text, and its rights, if it has been let in by any.
+#[derive(Debug, Clone)]
+pub(super) struct Proven {
+    key: String,
+    rights: Option<Arc<dyn Rights>>,
+}
+
+/// Rights follow from the key.
+impl PartialEq for Proven {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Proven {}
 
 impl Registry {
     /// Groups of a region whose messages have a lifetime.
@@ -67,7 +89,8 @@ impl Registry {
         }
     }
 
-    /// Tells members of regions that demand proof who publishes there, and by which key, with the batch that lets it. Rule
+    /// Tells members of regions that demand proof who publishes there, by which key, and to which groups not, with the batch
+    /// that lets it. Rule
     /// R-SEC-34.
     pub(super) fn tell_signers(&mut self, concerned: &BTreeSet<RegionId>, draft: &mut Draft) {
         if !self.hints.has_origins() {
@@ -102,9 +125,9 @@ impl Registry {
         }
     }
 
-    /// A node has proven that it has this key.
-    pub(crate) fn note_key(&mut self, node: NodeId, key: String) {
-        self.keys.insert(node, key);
+    /// A node has proven that it has this key, and may do what these rights say.
+    pub(crate) fn note_key(&mut self, node: NodeId, key: String, rights: Option<Arc<dyn Rights>>) {
+        self.keys.insert(node, Proven { key, rights });
     }
 
     /// Forgets the key of a node that is not in any more.
@@ -120,13 +143,31 @@ impl Registry {
         let nodes = region.audience.keys();
         let nodes = nodes.filter_map(|node| self.nodes.get(node));
         let publish = nodes.filter(|node| !intersection(node, region).is_empty());
+        let mut room = BARRED_MAX;
         let signers = publish.filter_map(|node| {
-            let key = self.keys.get(&node.origin.node)?.clone();
+            let proven = self.keys.get(&node.origin.node)?;
+            let barred = self.barred_of(proven, region);
+            room = room.checked_sub(barred.len())?;
             Some(Signer {
                 origin: node.origin,
-                key,
+                key: proven.key.clone(),
+                barred,
             })
         });
         signers.collect()
+    }
+
+    /// Groups of a region to which a node may not publish. They follow from its rights, which stay as they are, and not
+    /// from where it publishes: so nobody refuses what was just allowed.
+    fn barred_of(&self, proven: &Proven, region: &Region) -> Vec<GroupId> {
+        let Some(rights) = &proven.rights else {
+            return Vec::new();
+        };
+        let may = |group: &&GroupId| {
+            let known = self.groups.get(**group);
+            known.is_none_or(|known| rights.permits(Role::Publisher, &known.name))
+        };
+        let barred = region.groups.iter().filter(|group| !may(group));
+        barred.copied().collect()
     }
 }

@@ -1,5 +1,7 @@
 use qsm_proto::Instant;
-use qsm_wire::membership::{Answer, AnswerRows, FromService, MESSAGE_BYTES_MAX, Update, ViewStep};
+use qsm_wire::membership::{
+    Answer, AnswerRows, FromService, MESSAGE_BYTES_MAX, Signer, Update, ViewStep,
+};
 
 use super::sessions::Standing;
 use super::{Phase, Service};
@@ -87,7 +89,10 @@ fn bytes_max(update: &Update) -> usize {
         }) => 12 * (removed.len() + leaving.len()) + 33 * (changed.len() + added.len()),
         Update::Settled { senders, .. } | Update::Sources { senders, .. } => 32 * senders.len(),
         Update::Lifetimes { groups, .. } => 8 * groups.len(),
-        Update::Signers { signers, .. } => signers.iter().map(|one| 14 + one.key.len()).sum(),
+        Update::Signers { signers, .. } => {
+            let bytes = |one: &Signer| 18 + one.key.len() + 4 * one.barred.len();
+            signers.iter().map(bytes).sum()
+        }
         _ => 0,
     }
 }

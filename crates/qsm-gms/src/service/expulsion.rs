@@ -17,14 +17,15 @@ impl Service {
     /// A node has proven who it is: from now on it may do what its rights say, and nothing else. Where rights are needed
     /// ([`ServiceConfig::rights_needed`](crate::ServiceConfig::rights_needed)), it could do nothing before.
     pub fn set_rights(&mut self, node: NodeId, rights: Arc<dyn Rights>) {
-        self.note_key(node, rights.key());
+        let known = Some(Arc::clone(&rights));
+        self.registry.note_key(node, rights.key(), known);
         self.rights.set(node, rights);
     }
 
     /// A node has proven that it has this public key, as a text: where groups demand proof of origin, those who receive
     /// them are told (R-SEC-34).
     pub fn note_key(&mut self, node: NodeId, key: String) {
-        self.registry.note_key(node, key);
+        self.registry.note_key(node, key, None);
     }
 
     /// Forgets the rights of a node that is not in any more.

@@ -9,6 +9,7 @@ mod reach;
 mod receipt;
 mod repaired;
 mod retention;
+mod rights;
 mod room;
 mod sender;
 

@@ -80,6 +80,7 @@ impl RegionCx<'_> {
         let arrival = stream.take(incoming, history, held, &mut context);
         if proves {
             self.tell_forged(sender);
+            self.tell_barred(sender);
             self.begin_by_seal(sender);
         }
         if arrival == Arrival::Dropped {

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use qsm_identity::{NodeKey, NodePublic};
+use qsm_identity::NodeKey;
 use qsm_origin::Verifier;
 use qsm_wire::membership::{OriginDemand, Signer};
 use qsm_wire::{Heartbeat, Origin, StreamId};
@@ -19,7 +19,7 @@ use qsm_wire::{Heartbeat, Origin, StreamId};
 use super::{Region, RegionCx};
 use crate::node::NodeState;
 use crate::receive::ReceiveStream;
-use crate::signers::RegionProof;
+use crate::signers::{Publisher, RegionProof};
 use crate::{Deliver, Event};
 
 impl Region {
@@ -44,10 +44,16 @@ impl Region {
 
     /// Takes the keys of those who publish here. Rule R-SEC-34.
     pub(crate) fn take_signers(&mut self, node: &NodeState, told: &[Signer]) {
-        if let Some(proof) = &mut self.proof {
-            proof.take(told);
-            self.judge_streams(node);
+        let Some(proof) = &mut self.proof else {
+            return;
+        };
+        proof.take(told);
+        for (sender, stream) in &mut self.streams {
+            if let Some(known) = proof.get(sender.node) {
+                stream.bar(Arc::clone(&known.barred));
+            }
         }
+        self.judge_streams(node);
     }
 
     /// The proof that is demanded of senders; `None`: none.
@@ -79,9 +85,10 @@ impl Region {
     /// Has the packets of a stream judged, if that is demanded and its sender's key is known. Returns whether they are.
     pub(super) fn judge_stream(&mut self, node: &NodeState, sender: Origin) -> bool {
         let channel = self.channel();
-        let Some((demand, key)) = self.key_of(sender) else {
+        let Some((demand, publisher)) = self.publisher(sender) else {
             return false;
         };
+        let (key, barred) = (publisher.key, Arc::clone(&publisher.barred));
         let stream = StreamId {
             origin: sender,
             channel,
@@ -91,13 +98,14 @@ impl Region {
             && !known.is_judged()
         {
             known.demand_proof(demand, Verifier::new(cluster, stream, key), give_up);
+            known.bar(barred);
         }
         true
     }
 
-    fn key_of(&self, sender: Origin) -> Option<(OriginDemand, NodePublic)> {
+    fn publisher(&self, sender: Origin) -> Option<(OriginDemand, &Publisher)> {
         let proof = self.proof.as_deref()?;
-        Some((proof.demand(), proof.key_of(sender.node)?))
+        Some((proof.demand(), proof.get(sender.node)?))
     }
 }
 
@@ -106,7 +114,7 @@ impl RegionCx<'_> {
     /// is asked for when the key has come.
     pub(super) fn is_trusted(&mut self, sender: Origin) -> bool {
         let stream = self.region.streams.get(&sender);
-        if stream.is_some_and(ReceiveStream::is_judged) || self.region.key_of(sender).is_some() {
+        if stream.is_some_and(ReceiveStream::is_judged) || self.region.publisher(sender).is_some() {
             return true;
         }
         let takes = !self.region.waits_for_proof();
@@ -191,6 +199,20 @@ impl RegionCx<'_> {
                 sequence: forged.sequence,
                 packets: forged.packets,
                 source: forged.source,
+            });
+        }
+    }
+
+    /// Tells of messages of this sender to groups to which it may not publish. Rule R-SEC-36.
+    pub(super) fn tell_barred(&mut self, sender: Origin) {
+        let (now, region) = (self.node.now, self.region.id());
+        let stream = self.region.streams.get_mut(&sender);
+        if let Some((group, messages)) = stream.and_then(|stream| stream.take_barred(now)) {
+            self.node.events.push(Event::NotPermitted {
+                region,
+                sender,
+                group,
+                messages,
             });
         }
     }

@@ -38,6 +38,7 @@ fn proof(demand: OriginDemand, known: impl IntoIterator<Item = (u64, u64)>) -> [
     let signers = known.into_iter().map(|(node, of)| Signer {
         origin: origin(node),
         key: key(of).public().to_string(),
+        barred: Vec::new(),
     });
     let (region, signers) = (REGION, signers.collect());
     [
@@ -327,4 +328,51 @@ fn a_seal_that_somebody_else_has_signed_proves_nothing() {
     cluster.run(Duration::from_millis(300));
     assert_eq!(got(&cluster, 2).len(), 0);
     assert!(cluster.nodes[&2].stats().packets_forged > 0 && told(&cluster, 2) > 0);
+}
+
+// Rule R-SEC-36.
+#[test]
+fn nothing_is_delivered_of_who_may_not_publish_to_the_group_and_everything_to_others() {
+    for demand in [OriginDemand::Audit, OriginDemand::Verified] {
+        let mut cluster = cluster(demand, &[1]);
+        let [_, Update::Signers { region, signers }] = proof(demand, [(1, 1)]) else {
+            unreachable!();
+        };
+        let barred = vec![GroupId(1)];
+        let signers = signers.into_iter().map(|one| Signer {
+            barred: barred.clone(),
+            ..one
+        });
+        let signers = signers.collect();
+        cluster.batch(&[Update::Signers { region, signers }]);
+        cluster.run(MS * 20);
+        for number in 1..=100u64 {
+            for group in [0, 1] {
+                cluster.publish(1, group, &number.to_le_bytes());
+            }
+            cluster.run(MS);
+        }
+        cluster.settle(Duration::from_secs(5));
+        for member in 2..=4 {
+            let inbox = &cluster.got[&member];
+            assert_eq!(inbox.len(), 100, "{demand:?}, member {member}");
+            assert!(inbox.iter().all(|(group, ..)| *group == GroupId(0)));
+            assert_eq!(cluster.nodes[&member].stats().messages_barred, 100);
+            let events = cluster.events[&member].iter();
+            let told = events.filter_map(|event| match event {
+                Event::NotPermitted {
+                    sender,
+                    group,
+                    messages,
+                    ..
+                } => {
+                    assert_eq!((*sender, *group), (origin(1), GroupId(1)));
+                    Some(*messages)
+                }
+                _ => None,
+            });
+            assert!((1..=100).contains(&told.sum::<u64>()));
+        }
+        assert_eq!(cluster.total(|stats| stats.packets_lost), 0);
+    }
 }

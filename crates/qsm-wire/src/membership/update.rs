@@ -129,7 +129,7 @@ pub enum Update {
         /// The strictest demand of its groups.
         demand: OriginDemand,
     },
-    /// To the members of a region of which proof is demanded: the keys of those who publish there (R-SEC-34). It replaces
+    /// To the members of a region of which proof is demanded: the keys and rights of those who publish there (R-SEC-34). It replaces
     /// what was said before.
     Signers {
         /// The region.
@@ -161,6 +161,8 @@ pub struct Signer {
     pub origin: Origin,
     /// Its public key as a text, `qsm-node-1.…`.
     pub key: String,
+    /// Groups of the region to which it may not publish, ascending.
+    pub barred: Vec<GroupId>,
 }
 
 /// Bounds of what a node sends again, in every interval of 10 ms. Of two that are given both hold.
@@ -218,7 +220,7 @@ record! { RepairLimit { bytes_per_second, share_ppm } }
 record! { GroupStart { group, view } }
 record! { GroupLifetime { group, ms } }
 record! { MemberFilter { origin, unwanted, since } }
-record! { Signer { origin, key } }
+record! { Signer { origin, key, barred } }
 
 impl Field for OriginDemand {
     fn put(&self, out: &mut Vec<u8>) {

@@ -332,6 +332,7 @@ fn terms(dice: &mut Dice) -> Update {
             signers: dice.list(3, |dice| Signer {
                 origin: origin(dice),
                 key: text(dice),
+                barred: dice.list(3, |dice| GroupId(dice.u32())),
             }),
         },
     }

@@ -1,6 +1,9 @@
-//! Proof of origin is demanded by regions, and who publishes there is told with keys.
+//! Proof of origin is demanded by regions, and who publishes there is told with keys and with what is barred to it.
+
+use std::sync::Arc;
 
 use super::*;
+use crate::service::Rights;
 
 /// Proof as a batch tells a node of it: the demand, and who signs.
 fn told(batch: &Batch, node: u64) -> (Option<OriginDemand>, Option<Vec<u64>>) {
@@ -23,7 +26,7 @@ fn told(batch: &Batch, node: u64) -> (Option<OriginDemand>, Option<Vec<u64>>) {
 fn registry(hints: &str, nodes: u64) -> Registry {
     let mut registry = hinted_registry(1, hints);
     for node in 1..=nodes {
-        registry.note_key(NodeId(node), format!("key {node}"));
+        registry.note_key(NodeId(node), format!("key {node}"), None);
         admit(&mut registry, node);
     }
     registry
@@ -99,4 +102,55 @@ fn without_demands_nobody_is_told_of_signers() {
         (told(&batch, 1), told(&batch, 2)),
         ((None, None), (None, None))
     );
+}
+
+/// Rights to publish to one group.
+#[derive(Debug)]
+struct Only(&'static str);
+
+impl Rights for Only {
+    fn name(&self) -> &'static str {
+        "n"
+    }
+
+    fn permits(&self, role: Role, group: &str) -> bool {
+        role == Role::Subscriber || group == self.0
+    }
+
+    fn key(&self) -> String {
+        "key 3".to_owned()
+    }
+
+    fn summary(&self) -> String {
+        String::new()
+    }
+}
+
+// Rule R-SEC-36.
+#[test]
+fn groups_that_are_barred_to_a_publisher_are_told_and_follow_the_region() {
+    let mut registry = registry("origin verified: g*\n", 3);
+    registry.note_key(NodeId(3), "key 3".to_owned(), Some(Arc::new(Only("g1"))));
+    enter(&mut registry, 1, [1, 2]);
+    publish(&mut registry, 2, [1]);
+    publish(&mut registry, 3, [1]);
+    let barred = |batch: &Batch| {
+        let updates = updates(batch, 1).into_iter();
+        let signers = updates.filter_map(|update| match update {
+            Update::Signers { signers, .. } => Some(signers.clone()),
+            _ => None,
+        });
+        let signers: Vec<Signer> = signers.flatten().collect();
+        let barred = signers.into_iter().map(|one| one.barred);
+        barred.collect::<Vec<_>>()
+    };
+    let number = |registry: &Registry, name| registry.groups.find(name).unwrap();
+    let batch = registry.batch(NOW);
+    let second = number(&registry, "g2");
+    assert_eq!(barred(&batch), [vec![], vec![second]]);
+    enter(&mut registry, 1, [3]);
+    let batch = registry.batch(NOW);
+    let third = number(&registry, "g3");
+    assert_eq!(barred(&batch), [vec![], vec![second, third]]);
+    check(&registry);
 }

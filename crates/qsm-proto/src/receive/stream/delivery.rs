@@ -132,7 +132,8 @@ impl ReceiveStream {
         let mut chunks = data.chunks();
         let mut next = chunks.next();
         while let Some(chunk) = next {
-            let over = history.gave_up(data.head.view, chunk.group);
+            let barred = self.is_barred(chunk.group);
+            let over = barred || history.gave_up(data.head.view, chunk.group);
             if chunk.part == Part::Whole && !over {
                 next = deliver_run(self.id.origin, chunk, &mut chunks, delivery);
                 continue;
@@ -140,7 +141,8 @@ impl ReceiveStream {
             next = chunks.next();
             if over || !delivery.cursors.subscribed(chunk.group) {
                 let ends = matches!(chunk.part, Part::Whole | Part::Last);
-                delivery.stats.messages_filtered += u64::from(ends);
+                delivery.stats.messages_filtered += u64::from(ends && !barred);
+                self.note_barred(&chunk, delivery.stats);
                 continue;
             }
             match self.reassembly.add(&chunk, delivery.message_bytes_max) {

@@ -251,6 +251,7 @@ impl ReceiveStream {
             let prompt = context.delivery.cursors.prompt();
             if !prompt.of(chunk.group).contains(&mode)
                 || history.gave_up(data.head.view, chunk.group)
+                || self.is_barred(chunk.group)
             {
                 continue;
             }

@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use qsm_origin::{Finding, PACKETS_MAX, SEAL_GROUP, Seal, Verdict, Verifier};
 use qsm_wire::{Data, Heartbeat, Opening};
 
+use super::rights::Bars;
 use super::{PacketState, ReceiveStream, opening_of};
 use crate::receive::{Incoming, PacketStore, StreamContext};
 use crate::{Instant, OriginDemand};
@@ -48,6 +49,7 @@ pub(super) struct StreamProof {
     doubted: Instant,
     findings: Vec<Finding>,
     forged: ForgedLog,
+    pub(super) bars: Bars,
 }
 
 /// Forged packets that have yet to be told.
@@ -155,6 +157,7 @@ impl ReceiveStream {
             doubted: Instant(0),
             findings: Vec::new(),
             forged: ForgedLog::default(),
+            bars: Bars::default(),
         }));
     }
 

@@ -12,7 +12,7 @@ use qsm_wire::{Origin, RegionId};
 use super::Core;
 use super::pending::Asked;
 use crate::error::{RequestError, Unconfirmed, Unserved};
-use crate::event::{Event, Forged};
+use crate::event::{Event, Forged, NotPermitted};
 
 impl Core {
     pub(super) fn take_events(&mut self) {
@@ -157,6 +157,20 @@ impl Core {
                 }
                 Event::Unserved(unserved)
             }
+            Proto::NotPermitted {
+                sender,
+                group,
+                messages,
+                ..
+            } => Event::NotPermitted(NotPermitted {
+                sender,
+                group: self
+                    .endpoint
+                    .group_name(group)
+                    .unwrap_or_default()
+                    .to_owned(),
+                messages,
+            }),
             other => match self.forged(&other) {
                 Some(forged) => Event::Forged(forged),
                 // Events of later versions of the protocol crate say nothing to this one.
