@@ -87,8 +87,9 @@ impl World {
         if !self.checkers.armed {
             return Ok(());
         }
-        let joined = joined_in(region.view(), me);
         let said = region.said_caught_up();
+        let joined = joined_in(region.view(), me);
+        let joined = joined.filter(|view| said.is_none_or(|word| word.asked_in < *view));
         let of_view = |view: fn(&CaughtUpWord) -> ViewNumber| {
             let view = said.as_ref().map_or(ViewNumber(0), view);
             region.history().nearest(view)
