@@ -123,6 +123,26 @@ impl<'a> Seal<'a> {
         }
     }
 
+    /// Tells whether it says it is for this packet: by a digest, as itself, or as one that no seal is for.
+    #[must_use]
+    pub fn is_for(&self, sequence: u64) -> bool {
+        let first = first_unsealed(self.content).unwrap_or_else(|| self.first());
+        (first..=self.head.sequence).contains(&sequence)
+    }
+
+    fn first(&self) -> u64 {
+        let packets = u64::try_from(self.listed().len()).unwrap_or(0);
+        // Not below 1: see `Seal::of`.
+        self.head.sequence - packets
+    }
+
+    fn listed(&self) -> &[[u8; DIGEST_BYTES]] {
+        match first_unsealed(self.content) {
+            Some(_) => &[],
+            None => self.content.as_chunks().0,
+        }
+    }
+
     /// Proof by the public key of the node that it names. This is what costs time: a signature is verified.
     ///
     /// # Errors
@@ -150,9 +170,7 @@ impl ProvenSeal<'_> {
     /// Number of the first packet that it proves.
     #[must_use]
     pub fn first(&self) -> u64 {
-        let packets = u64::try_from(self.listed().len()).unwrap_or(0);
-        // Not below 1: see `Seal::of`.
-        self.sequence() - packets
+        self.0.first()
     }
 
     /// Number of the first of the packets right before it that no seal is for, if it begins seals in a stream that has had
@@ -162,16 +180,9 @@ impl ProvenSeal<'_> {
         first_unsealed(self.0.content)
     }
 
-    fn listed(&self) -> &[[u8; DIGEST_BYTES]] {
-        match self.unsealed() {
-            Some(_) => &[],
-            None => self.0.content.as_chunks().0,
-        }
-    }
-
     /// The packets that it proves, with their digests, in order; its own, with this digest, is the last one.
     pub(crate) fn digests(&self, own: Digest) -> impl Iterator<Item = (u64, Digest)> + '_ {
-        let listed = self.listed().iter().copied().map(Digest::from_bytes);
+        let listed = self.0.listed().iter().copied().map(Digest::from_bytes);
         (self.first()..).zip(listed.chain([own]))
     }
 }

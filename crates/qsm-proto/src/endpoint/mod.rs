@@ -445,6 +445,21 @@ impl Endpoint {
         region.is_some_and(|region| region.holds(sender, sequence, &self.node.store))
     }
 
+    /// Tells whether this node has bytes by that number, whether they are proven or wait for their proof: what a node says
+    /// is cached (R-SEC-32).
+    #[must_use]
+    pub fn keeps(&self, region: RegionId, sender: Origin, sequence: u64) -> bool {
+        let region = self.regions.table.get(region);
+        region.is_some_and(|region| region.keeps(sender, sequence, &self.node.store))
+    }
+
+    /// Number of a seal for that packet that this node keeps.
+    #[must_use]
+    pub fn kept_seal_for(&self, region: RegionId, sender: Origin, sequence: u64) -> Option<u64> {
+        let stream = self.regions.table.get(region)?.stream(sender)?;
+        stream.kept_seal_for(sequence, &self.node.store)
+    }
+
     /// The regions that concern this node.
     pub fn regions(&self) -> impl Iterator<Item = &Region> {
         self.regions.table.iter()

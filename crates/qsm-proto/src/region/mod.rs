@@ -334,6 +334,13 @@ impl Region {
             || kept.is_some_and(|kept| kept.has(sequence, store))
     }
 
+    /// Tells whether this node has bytes by that number, proven or not.
+    pub(crate) fn keeps(&self, sender: Origin, sequence: u64, store: &PacketStore) -> bool {
+        let kept = self.streams.get(&sender);
+        self.holds(sender, sequence, store)
+            || kept.is_some_and(|kept| kept.packet(sequence, store).is_some())
+    }
+
     /// Lends this node's stream, which begins behind `forgotten` if there is none yet; and the
     /// ring, if this node is a member.
     pub(crate) fn sending(

@@ -8,7 +8,7 @@
 //! | [`order`] | per sender and group in order, over view changes, and no silent gap | architecture §7, R201 |
 //! | [`loss`] | nothing is lost unless its sender died; what is reported lost is not delivered | R003, R080, R204 |
 //! | [`completeness`] | what a live sender published is delivered at all its receivers | R003, R037 |
-//! | [`copies`] | nothing is given up while a live cacher has a copy | R083, R201, R-NAK-8 |
+//! | [`copies`] | nothing is given up while a live cacher has a copy, and its seal where it waits for proof | R083, R201, R-NAK-8, R-SEC-33 |
 //! | [`watermarks`] | stable and cached are said only of what members really hold | R091, R093, X06 |
 //! | [`memory`] | nobody holds more than its limits | architecture §6 |
 //! | [`survivors`] | what one survivor has of a dead sender, the region has or knows it lost | R083, R085 |
@@ -58,6 +58,7 @@ pub(crate) mod flush;
 pub(crate) mod foreign;
 pub(crate) mod history;
 pub(crate) mod insider;
+mod kept;
 pub(crate) mod liveness;
 pub(crate) mod loss;
 pub(crate) mod lost;

@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
 
+use qsm_proto::receive::ReceiveStream;
 use qsm_proto::region::Region;
 use qsm_proto::view::RegionView;
 use qsm_wire::{Body, Kind, Origin, Packet, RegionId, ViewNumber};
 
+use super::kept;
 use crate::machine::Machine;
 use crate::violation::Violation;
 
@@ -64,7 +66,8 @@ pub(crate) fn claims(datagram: &[u8]) -> Vec<Claim> {
 
 /// What `stable_upto` and `cached_upto` say is so: all live members have everything up to the
 /// one, and what is up to the other and some of them lack is in the hands of a live member
-/// (R091, X06, R-TOK-4). What members really hold is looked at when it is said.
+/// (R091, X06, R-TOK-4). What waits there for its proof counts for the other, not for the one (R-SEC-32). What members
+/// really hold is looked at when it is said.
 #[derive(Debug, Default)]
 pub(crate) struct Watermarks {
     /// The highest `cached_upto` judged so far. What was cached once may be freed when it has
@@ -100,7 +103,7 @@ impl Watermarks {
             .collect();
         let contiguous = |region: &Region| {
             let stream = region.stream(claim.sender);
-            stream.map(qsm_proto::receive::ReceiveStream::contiguous)
+            stream.map(ReceiveStream::contiguous)
         };
         let key = (claim.region, claim.sender);
         for (member, _, region) in &members {
@@ -114,7 +117,7 @@ impl Watermarks {
         }
         // When its sender is dead, a packet may be lost; nobody waits for its cachers then.
         let stream = leader.stream(claim.sender);
-        if stream.is_some_and(qsm_proto::receive::ReceiveStream::sender_dead) {
+        if stream.is_some_and(ReceiveStream::sender_dead) {
             return Ok(());
         }
         let judged = self.judged.entry(key).or_default();
@@ -129,10 +132,10 @@ impl Watermarks {
             let lacking = members
                 .iter()
                 .filter(|(member, ..)| !is_out(claim, *member, live))
-                .find(|(_, _, region)| contiguous(region).is_some_and(|has| has < sequence));
+                .find(|(_, _, region)| region.stream(claim.sender).is_some_and(lacks(sequence)));
             let held = || {
                 let mut live = live.iter();
-                live.any(|(_, node)| node.holds(claim.region, claim.sender, sequence))
+                live.any(|(_, node)| kept::keeps(node, claim.region, claim.sender, sequence))
             };
             let died = || gone_with_its_copies(claim, sequence, view, live);
             if let Some((member, ..)) = lacking.filter(|_| !held() && !died()) {
@@ -145,6 +148,15 @@ impl Watermarks {
             }
         }
         Ok(())
+    }
+}
+
+/// Has not got that packet, which waits for its proof if it is here, and has not given it up: what it gave up counts as its own,
+/// also where packets before it wait (R-TOK-4).
+fn lacks(sequence: u64) -> impl Fn(&ReceiveStream) -> bool {
+    move |stream| {
+        let given_up = stream.gave_up(sequence) || stream.gave_up_expired(sequence);
+        stream.contiguous() < sequence && !given_up
     }
 }
 

@@ -347,6 +347,16 @@ impl ReceiveStream {
                 if !matches!(Seal::read(datagram), Ok(None)) {
                     proof.forged.note_false_seal(now);
                 }
+    /// Number of a seal for this packet that is kept.
+    pub(crate) fn kept_seal_for(&self, sequence: u64, store: &PacketStore) -> Option<u64> {
+        let mut behind = sequence..=sequence + PACKETS_MAX as u64;
+        behind.find(|number| {
+            let packet = self.packet(*number, store);
+            let seal = packet.and_then(|packet| Seal::read(packet).ok().flatten());
+            seal.is_some_and(|seal| seal.is_for(sequence))
+        })
+    }
+
                 proof.forged.note_latest(sequence);
                 stats.packets_forged += 1;
                 false
