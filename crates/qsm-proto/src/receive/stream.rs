@@ -262,7 +262,7 @@ impl ReceiveStream {
         let newest = history.newest().number();
         let newer = self.openings.iter().find(|opening| opening.view > newest);
         let end = newer.map_or(u64::MAX, |opening| opening.start.saturating_sub(1));
-        let (proven, sent) = (end.min(self.reported_upto()), end.min(self.claimed()));
+        let (proven, sent) = (end.min(self.reported_upto()), end.min(self.spoken_of()));
         let kept = if self.has_begun() { sent } else { 0 };
         Report {
             highest: self.sent(),

@@ -415,7 +415,7 @@ impl RegionCx<'_> {
         let known = region.streams.iter();
         let known = known.map(|(sender, stream)| {
             let ring = region.ring.cutoff(*sender);
-            (*sender, stream.known_upto().max(ring))
+            (*sender, stream.told_upto().max(ring))
         });
         let own = region.sender.as_ref();
         let own = own.map(|sender| (self.node.origin, sender.highest()));

@@ -187,6 +187,7 @@ impl RegionCx<'_> {
         if word.own {
             stream.heard_from(now, from);
             stream.forget_unsent(now, beat, &mut self.node.store);
+            stream.vouch(beat.highest);
         }
         for opening in beat.openings() {
             stream.note_opening(opening);

@@ -97,7 +97,8 @@ impl Region {
         if let Some(known) = self.streams.get_mut(&sender)
             && !known.is_judged()
         {
-            known.demand_proof(demand, Verifier::new(cluster, stream, key), give_up);
+            let verifier = Verifier::new(cluster, stream, key);
+            known.demand_proof(node.now, demand, verifier, give_up);
             known.bar(barred);
         }
         true

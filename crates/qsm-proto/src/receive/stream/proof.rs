@@ -45,7 +45,9 @@ pub(super) struct StreamProof {
     begun: bool,
     /// The view of the last seal, and where it begins in the stream: the sender has signed that.
     opening: Option<Opening>,
-    /// When a packet last made the stream longer.
+    /// How far the stream goes by the word of the sender itself.
+    vouched: u64,
+    /// When a packet or another's word last made the stream longer.
     doubted: Instant,
     findings: Vec<Finding>,
     forged: ForgedLog,
@@ -142,6 +144,7 @@ impl ReceiveStream {
     /// Packets behind the first gap are judged from now on.
     pub(crate) fn demand_proof(
         &mut self,
+        now: Instant,
         demand: OriginDemand,
         mut verifier: Verifier,
         give_up: Duration,
@@ -154,7 +157,8 @@ impl ReceiveStream {
             give_up,
             begun: true,
             opening: None,
-            doubted: Instant(0),
+            vouched: 0,
+            doubted: now,
             findings: Vec::new(),
             forged: ForgedLog::default(),
             bars: Bars::default(),
@@ -245,14 +249,42 @@ impl ReceiveStream {
 
     /// The highest number that this node knows by what has come. What is behind the last seal may be forged: where packets
     /// wait for proof nothing is said of it to others, who would ask the sender for what it has not sent, unless the sender
-    /// or others speak of it: the seal may have been lost.
+    /// itself speaks of it: the seal may have been lost. What others say, who may have been deceived, is not passed on.
     #[inline]
     pub(super) fn claimed(&self) -> u64 {
         let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
         proof.map_or(self.highest, |proof| {
-            let told = proof.verifier.sealed_upto().max(self.announced);
+            let told = proof.verifier.sealed_upto().max(proof.vouched);
             self.highest.min(told.max(self.reported_upto()))
         })
+    }
+
+    /// The same, with what others say. A seal that has been lost here may be known to them alone, and they count on what is
+    /// kept here for it.
+    pub(super) fn spoken_of(&self) -> u64 {
+        self.claimed().max(self.highest.min(self.announced))
+    }
+
+    /// Highest number that exists, as this node says it to others: where packets wait for proof nothing by hearsay.
+    pub(crate) fn told_upto(&self) -> u64 {
+        match self.waits_for_proof() {
+            true => self.sent(),
+            false => self.known_upto(),
+        }
+    }
+
+    /// The sender itself says that it has sent so many.
+    pub(crate) fn vouch(&mut self, highest: u64) {
+        if let Some(proof) = &mut self.proof {
+            proof.vouched = proof.vouched.max(highest);
+        }
+    }
+
+    /// Others say for the first time that the stream goes as far as this.
+    pub(super) fn note_hearsay(&mut self, now: Instant) {
+        if let Some(proof) = &mut self.proof {
+            proof.doubted = now;
+        }
     }
 
     /// Where, at the farthest, a seal is by which delivery goes on; 0: nothing waits for one.
@@ -267,8 +299,8 @@ impl ReceiveStream {
     }
 
     /// The sender itself says that it has sent so many, and, if it has finished, that there are no more. Numbers above
-    /// that, which only packets without proof speak of, are forgotten with these once none has made the stream longer for
-    /// a while: what is on its way behind this word would be missing again by its seal. Rule R-SEC-32.
+    /// that, which only packets without proof and others speak of, are forgotten with these once none has made the stream
+    /// longer for a while: what is on its way behind this word would be missing again by its seal. Rule R-SEC-32.
     pub(crate) fn forget_unsent(
         &mut self,
         now: Instant,
@@ -279,9 +311,10 @@ impl ReceiveStream {
         let long =
             proof.is_some_and(|proof| word.finished || now.since(proof.doubted) >= DOUBTED_FOR);
         let known = word.highest.max(self.claimed()).max(self.contiguous());
-        if !long || self.highest <= known {
+        if !long || self.highest.max(self.announced) <= known {
             return;
         }
+        self.announced = self.announced.min(known);
         while self.highest > known {
             match self.slots.back() {
                 Some(PacketState::Kept(place)) => store.free(*place),
@@ -312,6 +345,16 @@ impl ReceiveStream {
     /// Tells whether this packet is kept, and waits for no proof.
     pub(crate) fn has(&self, sequence: u64, store: &PacketStore) -> bool {
         self.packet(sequence, store).is_some() && !self.is_unproven(sequence)
+    }
+
+    /// Number of a seal for this packet that is kept.
+    pub(crate) fn kept_seal_for(&self, sequence: u64, store: &PacketStore) -> Option<u64> {
+        let mut behind = sequence..=sequence + PACKETS_MAX as u64;
+        behind.find(|number| {
+            let packet = self.packet(*number, store);
+            let seal = packet.and_then(|packet| Seal::read(packet).ok().flatten());
+            seal.is_some_and(|seal| seal.is_for(sequence))
+        })
     }
 
     /// Judges a packet, and by it those that came before it, if it is a seal. Returns whether it may be taken. Rule
@@ -347,16 +390,6 @@ impl ReceiveStream {
                 if !matches!(Seal::read(datagram), Ok(None)) {
                     proof.forged.note_false_seal(now);
                 }
-    /// Number of a seal for this packet that is kept.
-    pub(crate) fn kept_seal_for(&self, sequence: u64, store: &PacketStore) -> Option<u64> {
-        let mut behind = sequence..=sequence + PACKETS_MAX as u64;
-        behind.find(|number| {
-            let packet = self.packet(*number, store);
-            let seal = packet.and_then(|packet| Seal::read(packet).ok().flatten());
-            seal.is_some_and(|seal| seal.is_for(sequence))
-        })
-    }
-
                 proof.forged.note_latest(sequence);
                 stats.packets_forged += 1;
                 false

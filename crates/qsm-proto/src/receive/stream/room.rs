@@ -18,6 +18,9 @@ const ASK_AGAIN: Duration = Duration::from_millis(500);
 impl ReceiveStream {
     /// Others say that the stream goes up to `highest` (G01).
     pub fn announce(&mut self, now: Instant, highest: u64) {
+        if highest > self.announced.max(self.highest) {
+            self.note_hearsay(now);
+        }
         self.announced = self.announced.max(highest);
         if self.behind() {
             self.due = self.due.min(now);
