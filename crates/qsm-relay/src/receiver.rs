@@ -177,7 +177,12 @@ impl Receiver {
         }
         match (&packet.body, self.stage) {
             (Body::Joined(joined), Stage::Joining(_)) => self.joined(now, joined),
-            (Body::Joined(_), Stage::Member) | (_, Stage::Joining(_)) => {}
+            // The answer to a question shows how far the stream is, where no packet does.
+            (Body::Joined(joined), Stage::Member) => {
+                self.track.extend(joined.highest);
+                self.ask_for_lost(now);
+            }
+            (_, Stage::Joining(_)) => {}
             (Body::Data(data), Stage::Member) => {
                 self.measure(now, data.sequence, bytes.len());
                 self.data(now, data);
@@ -345,20 +350,24 @@ impl Receiver {
     fn watch_parent(&mut self, now: Instant) {
         match self.parents.look(now, self.timing.upstream_retry) {
             None => {}
-            Some(Silent::Asked) => {
-                let join = Body::Join(Join::new(self.child));
-                self.outbox.push(self.parents.present(), self.session, join);
-            }
+            Some(Silent::Asked) => self.ask_parent(),
             Some(Silent::Replaced) => {
                 self.stats.parents_changed += 1;
                 // It learns its child by this, and repairs what the other one has left open. The other one
                 // is not told: until it gives up this child, the source keeps what that lacks.
                 self.acknowledge(now);
+                self.ask_parent();
                 for sequence in self.asked.keys().copied().collect::<Vec<_>>() {
                     self.ask(now, sequence, self.retry());
                 }
             }
         }
+    }
+
+    /// Asks the parent whether it is there, and how far the stream is.
+    fn ask_parent(&mut self) {
+        let join = Body::Join(Join::new(self.child));
+        self.outbox.push(self.parents.present(), self.session, join);
     }
 
     fn heartbeat(&mut self, now: Instant, heartbeat: &Heartbeat) {

@@ -288,6 +288,7 @@ impl Session {
     pub(crate) fn change_parent(&mut self, cx: &mut Context<'_>) {
         if self.acknowledges() {
             self.acknowledge(cx);
+            self.ask_parent(cx);
             self.nacks.ask_another_parent(cx);
             self.send_asks(cx);
             self.schedule(cx);
@@ -352,6 +353,10 @@ impl Session {
     /// The parent's answer. What is owed to this relay is owed to those who have waited for it.
     pub(crate) fn joined(&mut self, cx: &mut Context<'_>, joined: &Joined) {
         if self.joining.take().is_none() {
+            // The answer to a question shows how far the stream is, where no packet does.
+            let gap = self.track.as_mut().and_then(|it| it.extend(joined.highest));
+            cx.stats.losses_detected += gap.map_or(0, |gap| u64::from(gap.count()));
+            self.ask_for_lost(cx);
             return;
         }
         if !cx.parents.are_several() {
