@@ -133,6 +133,20 @@ impl Batch {
     }
 }
 
+impl Digest {
+    /// The digest of this datagram, as it is without protection. Several at once take a third of the time: [`Sealer`] and
+    /// [`Verifier`] do so.
+    ///
+    /// [`Sealer`]: crate::Sealer
+    /// [`Verifier`]: crate::Verifier
+    #[must_use]
+    pub fn of(datagram: &[u8]) -> Self {
+        let mut batch = Batch::default();
+        batch.add(datagram);
+        batch.digests()[0]
+    }
+}
+
 /// Places for hashes of a packet's pieces: as many as whole blocks hold.
 fn slots(packet: &[u8]) -> usize {
     packet

@@ -1,7 +1,5 @@
 //! Digests of packets.
 
-use crate::batch::Batch;
-
 /// Bytes of a digest. Nobody finds another packet with the digest of a given one in fewer than 2¹²⁸ trials; its maker
 /// could find two of its own with one digest in 2⁶⁴.
 pub const DIGEST_BYTES: usize = 16;
@@ -13,18 +11,6 @@ pub const DIGEST_BYTES: usize = 16;
 pub struct Digest([u8; DIGEST_BYTES]);
 
 impl Digest {
-    /// The digest of this datagram, as it is without protection. Several at once take a third of the time: [`Sealer`] and
-    /// [`Verifier`] do so.
-    ///
-    /// [`Sealer`]: crate::Sealer
-    /// [`Verifier`]: crate::Verifier
-    #[must_use]
-    pub fn of(datagram: &[u8]) -> Self {
-        let mut batch = Batch::default();
-        batch.add(datagram);
-        batch.digests()[0]
-    }
-
     /// Its bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; DIGEST_BYTES] {
