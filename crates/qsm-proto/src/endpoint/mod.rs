@@ -668,8 +668,11 @@ impl Endpoint {
             cx.take_request(from, asker, request, urgency);
             let mine = request.head.stream.origin == cx.node.origin;
             if mine && cx.region.has_let_go(request) {
+                let told = cx.region.told_by_answer(asker, request);
                 let (node, membership) = (&mut self.node, &self.membership);
-                self.regions.note_refusal(id, asker, node, membership);
+                for member in told {
+                    self.regions.note_refusal(id, member, node, membership);
+                }
             }
         }
     }

@@ -16,6 +16,17 @@ impl Region {
         request.ranges.iter().any(|range| range.first() <= freed)
     }
 
+    /// Those whom the answer to a request reaches: who asks, and who waits there.
+    pub(crate) fn told_by_answer(&self, asker: Origin, request: &Request<'_>) -> Vec<Origin> {
+        let view = self.history.exact(request.head.view);
+        let waiting = view.into_iter().flat_map(|view| {
+            let members = request.requesters().map(|index| view.member(index));
+            members.flatten().map(|member| member.origin)
+        });
+        let others = waiting.filter(|waiter| *waiter != asker);
+        core::iter::once(asker).chain(others).collect()
+    }
+
     /// Tells whether packets are asked for that this node has not sent: who waits for proof takes a forged packet for a
     /// sign of them (R-SEC-32).
     fn has_not_sent(&self, me: Origin, request: &Request<'_>) -> bool {
