@@ -179,8 +179,10 @@ impl Receiver {
             (Body::Joined(joined), Stage::Joining(_)) => self.joined(now, joined),
             // The answer to a question shows how far the stream is, where no packet does.
             (Body::Joined(joined), Stage::Member) => {
-                self.track.extend(joined.highest);
-                self.ask_for_lost(now);
+                if self.track.reaches(joined.highest) {
+                    self.track.extend(joined.highest);
+                    self.ask_for_lost(now);
+                }
             }
             (_, Stage::Joining(_)) => {}
             (Body::Data(data), Stage::Member) => {

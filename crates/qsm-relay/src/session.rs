@@ -354,7 +354,9 @@ impl Session {
     pub(crate) fn joined(&mut self, cx: &mut Context<'_>, joined: &Joined) {
         if self.joining.take().is_none() {
             // The answer to a question shows how far the stream is, where no packet does.
-            let gap = self.track.as_mut().and_then(|it| it.extend(joined.highest));
+            let track = self.track.as_mut();
+            let track = track.filter(|it| it.reaches(joined.highest));
+            let gap = track.and_then(|it| it.extend(joined.highest));
             cx.stats.losses_detected += gap.map_or(0, |gap| u64::from(gap.count()));
             self.ask_for_lost(cx);
             return;

@@ -2,6 +2,8 @@ use std::collections::VecDeque;
 
 use qsm_wire::SeqRange;
 
+use crate::packet::WINDOW_MAX;
+
 /// Effect of a packet on a track list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
@@ -99,6 +101,11 @@ impl TrackList {
             self.advance();
         }
         Arrival::Filled
+    }
+
+    /// Tells whether a packet with this number can have been sent: a source goes on for a window beyond what is missing.
+    pub fn reaches(&self, highest: u64) -> bool {
+        highest <= self.last_ordered.saturating_add(WINDOW_MAX)
     }
 
     /// Notes that packets up to this number exist, and returns those that are newly missing.
