@@ -48,6 +48,7 @@ mod life;
 mod merging;
 mod paces;
 mod placement;
+mod proven;
 mod readdressing;
 mod rebuild;
 mod relocation;
@@ -158,7 +159,7 @@ pub(crate) struct Registry {
     regions: RegionTable,
     nodes: BTreeMap<NodeId, Node>,
     /// By which keys nodes sign, where they have proven them, and what they may do.
-    keys: BTreeMap<NodeId, terms::Proven>,
+    keys: BTreeMap<NodeId, proven::Proven>,
     classes: Classes,
     clusters: Clusters,
     /// The common sets of the plan, the most worthwhile first.

@@ -11,28 +11,13 @@ use qsm_wire::{GroupId, NodeId, RegionId};
 use super::Registry;
 use super::audience::intersection;
 use super::draft::Draft;
+use super::proven::Proven;
 use crate::plan::{Region, Signature};
 use crate::service::Rights;
 
 /// Groups of a region that are barred to its publishers, those of each counted, in one update of 8 MiB at most; whose do
 /// not fit is no signer.
 const BARRED_MAX: usize = 1 << 18;
-
-/// Key that a node has proven, as a text, and its rights, if it has been let in by any.
-#[derive(Debug, Clone)]
-pub(super) struct Proven {
-    key: String,
-    rights: Option<Arc<dyn Rights>>,
-}
-
-/// Rights follow from the key.
-impl PartialEq for Proven {
-    fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
-    }
-}
-
-impl Eq for Proven {}
 
 impl Registry {
     /// Groups of a region whose messages have a lifetime.

@@ -123,7 +123,7 @@ impl Entry {
             epochs: Epochs::new(),
             sessions: Vec::new(),
             attempts: Attempts::new(now, signer, judge),
-            crl: CertificateLists::of(identity),
+            crl: identity.lists(),
             held: Vec::new(),
             neighbours: Neighbours::new(pair_key),
             signer: Arc::clone(identity.key()),

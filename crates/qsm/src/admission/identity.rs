@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use qsm_identity::{Grant, NodeKey, NodePublic, Role, RootKey, Token, TokenError};
 use qsm_x509::{Anchors, CertificateError, Chain};
 
-use super::revocations::CRL_BYTES_MAX;
+use super::revocations::{CRL_BYTES_MAX, CertificateLists};
 use crate::key::{KeyFileError, read_secret};
 
 /// Longest file of a token, of a root's public key or of certificates that is read, bytes.
@@ -203,9 +203,10 @@ impl Identity {
         self.anchors.as_ref()
     }
 
-    /// File of the lists of revoked certificates, if there is one.
-    pub(crate) fn crl(&self) -> Option<&Path> {
-        self.crl.as_deref()
+    /// The file of lists of revoked certificates, if there is one, to be read again when it changes.
+    pub(crate) fn lists(&self) -> Option<CertificateLists> {
+        let anchors = Arc::clone(self.anchors.as_ref()?);
+        Some(CertificateLists::new(anchors, self.crl.clone()?))
     }
 
     /// The key, both halves.

@@ -8,8 +8,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use qsm_x509::Anchors;
 
-use super::identity::Identity;
-
 /// Pause between two looks whether the file has changed.
 const LOOK: Duration = Duration::from_millis(500);
 /// Longest list of revocations that is read, bytes: one of all that it may have takes a third.
@@ -95,12 +93,10 @@ impl RevocationFile {
 }
 
 impl CertificateLists {
-    /// Of an identity that names such a file.
-    pub(crate) fn of(identity: &Identity) -> Option<Self> {
-        Some(Self {
-            anchors: Arc::clone(identity.anchors()?),
-            file: RevocationFile::new(identity.crl()?.to_owned(), CRL_BYTES_MAX),
-        })
+    /// Lists of these authorities, in this file.
+    pub(crate) fn new(anchors: Arc<Anchors>, path: PathBuf) -> Self {
+        let file = RevocationFile::new(path, CRL_BYTES_MAX);
+        Self { anchors, file }
     }
 
     /// The authorities with the lists of the file, when it is another one than before; or why it cannot be used, once for

@@ -60,7 +60,7 @@ impl Protection {
             (Some(identity), list) => {
                 let checked = identity.check(cluster, Bearer::Service);
                 checked.map_err(StartError::Identity)?;
-                this.crl = CertificateLists::of(identity);
+                this.crl = identity.lists();
                 let read = list.as_mut().and_then(poll_list).transpose();
                 let list = read.map_err(no_list)?;
                 if let Some(list) = list {

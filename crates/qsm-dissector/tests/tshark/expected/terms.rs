@@ -39,6 +39,9 @@ pub(super) fn of_terms(sheet: &mut Sheet, terms: &Update) {
 fn of_signer(sheet: &mut Sheet, one: &Signer) {
     sheet.origin("origin", one.origin);
     sheet.text("signer.key", &one.key);
+    one.barred
+        .iter()
+        .for_each(|group| sheet.put("group", group));
 }
 
 fn of_lifetime(sheet: &mut Sheet, one: GroupLifetime) {
