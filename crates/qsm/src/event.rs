@@ -405,14 +405,18 @@ impl fmt::Display for Event {
             }
             Self::ServiceYielded => f.write_str("own membership service gave way to another"),
             Self::Stranger(stranger) => stranger.fmt(f),
-            Self::ListRefused { reason } => write!(
-                f,
-                "a list of revoked certificates cannot be used, and the one before it stays in force: {reason}"
-            ),
+            Self::ListRefused { reason } => write_list_refused(f, reason),
             Self::Unconfirmed { messages, cause } => write_unconfirmed(f, messages, *cause),
             Self::Unserved(unserved) => unserved.fmt(f),
         }
     }
+}
+
+fn write_list_refused(f: &mut fmt::Formatter<'_>, reason: &str) -> fmt::Result {
+    write!(
+        f,
+        "a list of revoked certificates cannot be used, and the one before it stays in force: {reason}"
+    )
 }
 
 fn write_unconfirmed(

@@ -85,6 +85,25 @@ impl Core {
         })
     }
 
+    /// Deed of a member that breaks the rules, if that is what it tells of.
+    fn misdeed(&self, event: &qsm_proto::Event) -> Option<Event> {
+        let qsm_proto::Event::NotPermitted {
+            sender,
+            group,
+            messages,
+            ..
+        } = *event
+        else {
+            return self.forged(event).map(Event::Forged);
+        };
+        let group = self.endpoint.group_name(group).unwrap_or_default();
+        Some(Event::NotPermitted(NotPermitted {
+            sender,
+            group: group.to_owned(),
+            messages,
+        }))
+    }
+
     fn back(&mut self, region: RegionId, away: Duration) -> Event {
         let groups = self.endpoint.regions().find(|it| it.id() == region);
         let groups = groups.map_or(Vec::new(), |region| region.groups().to_vec());
@@ -157,22 +176,8 @@ impl Core {
                 }
                 Event::Unserved(unserved)
             }
-            Proto::NotPermitted {
-                sender,
-                group,
-                messages,
-                ..
-            } => Event::NotPermitted(NotPermitted {
-                sender,
-                group: self
-                    .endpoint
-                    .group_name(group)
-                    .unwrap_or_default()
-                    .to_owned(),
-                messages,
-            }),
-            other => match self.forged(&other) {
-                Some(forged) => Event::Forged(forged),
+            other => match self.misdeed(&other) {
+                Some(misdeed) => misdeed,
                 // Events of later versions of the protocol crate say nothing to this one.
                 None => return,
             },
