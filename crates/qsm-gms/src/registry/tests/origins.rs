@@ -135,7 +135,7 @@ fn groups_that_are_barred_to_a_publisher_are_told_and_follow_the_region() {
     publish(&mut registry, 2, [1]);
     publish(&mut registry, 3, [1]);
     let barred = |batch: &Batch| {
-        let updates = updates(batch, 1).into_iter();
+        let updates = updates(batch, 1).iter();
         let signers = updates.filter_map(|update| match update {
             Update::Signers { signers, .. } => Some(signers.clone()),
             _ => None,
