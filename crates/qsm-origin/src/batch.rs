@@ -17,7 +17,7 @@ use crate::digest::Digest;
 pub(crate) const BATCH_PACKETS: usize = 16;
 /// Lanes of the widest vectors.
 const LANES: usize = 16;
-/// What BLAKE3 begins with, as SHA-256 does.
+/// Words that BLAKE3 begins with, as SHA-256 does.
 const BEGINNING: [u32; 8] = [
     0x6a09_e667,
     0xbb67_ae85,

@@ -5,7 +5,7 @@
 pub const DIGEST_BYTES: usize = 16;
 
 /// Digest of a packet as its maker made it: by BLAKE3 over pieces of 1024 bytes, and over their hashes; the first half.
-/// What says how it travels counts as zeros, flags and hop, or as its length: the checksum. Zeros fill it up to whole
+/// Bytes that say how it travels count as zeros, flags and hop, or as its length: the checksum. Zeros fill it up to whole
 /// blocks of 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest([u8; DIGEST_BYTES]);

@@ -1,4 +1,4 @@
-//! What a region demands of its senders, by which keys they sign, and to which groups they may not publish (R-SEC-34).
+//! Demand of a region on its senders, the keys by which they sign, and the groups to which they may not publish (R-SEC-34).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -237,7 +237,7 @@ impl Forged {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotPermitted {
-    /// Who has sent them.
+    /// Sender of them.
     pub sender: Origin,
     /// Name of the group of the last one.
     pub group: String,

@@ -25,7 +25,7 @@ const WIDE: LinkShape = LinkShape {
 /// Longest time without a message.
 const GAP_MAX: f64 = 1.0;
 
-/// Who goes on for a relay that is killed.
+/// Successor of a relay that is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Successor {
     /// A new process at the same address, at once, as a supervisor starts it.
@@ -37,7 +37,7 @@ pub enum Successor {
 /// A relay that is killed by SIGKILL.
 #[derive(Debug, Clone, Copy)]
 pub struct Kill {
-    /// Who goes on.
+    /// Successor.
     pub successor: Successor,
     /// Its site: 0 is the source's, where the other site's relay is below it.
     pub site: usize,

@@ -42,7 +42,7 @@ pub enum Part {
     Kills,
     /// Ends that are hard to reach.
     Reach,
-    /// What a copy costs, beside other systems.
+    /// Cost of a copy, beside other systems.
     Fanout,
 }
 
@@ -209,7 +209,7 @@ pub enum Case {
     Kill(Kill),
     /// Ends that are hard to reach.
     Reach(Reach),
-    /// What a copy costs.
+    /// Cost of a copy.
     Fanout(Fanout),
 }
 

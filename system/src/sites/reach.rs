@@ -29,7 +29,7 @@ const ELSEWHERE: u32 = 1 << 14;
 /// Longest time without a message when an address changes: reports are a second apart at most.
 const GAP_MAX: f64 = 2.0;
 
-/// What is in the way.
+/// Obstacle on the way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hurdle {
     /// Nothing.
@@ -59,7 +59,7 @@ impl Hurdle {
 /// a percent.
 #[derive(Debug, Clone, Copy)]
 pub struct Reach {
-    /// What is in the way.
+    /// Obstacle on the way.
     pub hurdle: Hurdle,
     /// The stream; an address changes in its middle.
     pub load: Load,

@@ -164,7 +164,7 @@ impl Departures {
         Self { left }
     }
 
-    /// What came at a receiver behind the beginning of the stream, as sent when it left.
+    /// Messages that came at a receiver behind the beginning of the stream, as sent when it left.
     fn counted(&self, end: &End) -> Vec<Arrival> {
         let first = self.left.values().next().copied().unwrap_or_default();
         let arrivals = end.tape.arrivals.iter().filter_map(|arrival| {

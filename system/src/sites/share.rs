@@ -28,7 +28,7 @@ const BYTES: usize = 1400;
 /// A bottleneck that a stream shares with TCP.
 #[derive(Debug, Clone, Copy)]
 pub struct Share {
-    /// What the kernel calls TCP's control of congestion.
+    /// Name by which the kernel has TCP's control of congestion.
     pub congestion: &'static str,
     /// The bottleneck.
     pub link: LinkShape,

@@ -60,7 +60,7 @@ pub struct Outcome {
     pub ends: Vec<End>,
 }
 
-/// What a receiver has, and what it says of itself.
+/// Messages of a receiver, and what it says of itself.
 #[derive(Debug)]
 pub struct End {
     /// Its messages.
@@ -268,7 +268,7 @@ impl End {
 }
 
 impl Outcome {
-    /// What is wrong at any of the receivers.
+    /// Faults at any of the receivers.
     #[must_use]
     pub fn flaws(&self) -> Flaws {
         let mut all = Flaws::default();

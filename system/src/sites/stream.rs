@@ -108,7 +108,7 @@ pub struct Tape {
     pub wrong: u64,
 }
 
-/// What is wrong with a tape.
+/// Faults of a tape.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flaws {
     /// Messages that have not come.

@@ -1,4 +1,4 @@
-//! Who is the sequencer when the last one is not heard any more.
+//! Choice of a sequencer when the last one is not heard any more.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -62,7 +62,7 @@ enum Mischief {
     GrantsAll,
 }
 
-/// What happens in a run.
+/// Events of a run.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     seed: u64,
@@ -123,10 +123,10 @@ struct World {
     last: BTreeMap<(usize, usize), Duration>,
     /// Packets that wait for the end of a cut.
     kept: Vec<(usize, usize, Packet)>,
-    /// What was applied in each history, by any replica.
+    /// Updates that were applied in each history, by any replica.
     journals: BTreeMap<History, Vec<u64>>,
     sequencers: u64,
-    /// What the checker has found first.
+    /// First finding of the checker.
     violation: Option<String>,
     faults: bool,
     faulted: Duration,

@@ -1,4 +1,4 @@
-//! Who votes, and which sources are forgotten: what the sequencer decides beside the order.
+//! Decisions of the sequencer beside the order: who votes, and which sources are forgotten.
 
 use std::time::Duration;
 

@@ -90,7 +90,7 @@ pub(crate) struct NodeSettings {
     pub(crate) request_timeout: Duration,
     pub(crate) threads: ThreadOptions,
     pub(crate) latency_budget: Option<LatencyBudget>,
-    /// What it publishes is delivered to its own subscriptions, too.
+    /// Delivers to its own subscriptions what it publishes, too.
     pub(crate) own_messages: bool,
     pub(crate) tap: Option<Tap>,
     pub(crate) recording: RecordingSettings,

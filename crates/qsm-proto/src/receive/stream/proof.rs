@@ -45,7 +45,7 @@ pub(super) struct StreamProof {
     begun: bool,
     /// The view of the last seal, and where it begins in the stream: the sender has signed that.
     opening: Option<Opening>,
-    /// How far the stream goes by the word of the sender itself.
+    /// Number up to which the stream goes by the word of the sender itself.
     vouched: u64,
     /// When a packet or another's word last made the stream longer.
     doubted: Instant,
