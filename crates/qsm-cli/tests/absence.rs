@@ -246,14 +246,30 @@ fn told(sub: &mut Running) -> Receiver<String> {
     said
 }
 
+/// Messages of a publisher, one after the other until the receiver knows its name; its identity.
+fn publish_until_named(cluster: &Cluster, received: &Receiver<String>) -> String {
+    let mut publisher = cluster.command(&["pub", "news", "--wait-members", "1"]);
+    let mut publisher = Running(publisher.stdin(Stdio::piped()).spawn().unwrap());
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    for number in 1.. {
+        write_lines(&mut stdin, number..number + 1);
+        let message = json(&received.recv_timeout(PATIENCE).unwrap());
+        if message["name"].is_string() {
+            drop(stdin);
+            assert_code(&publisher.output(), 0);
+            return message["sender"].as_str().unwrap().to_owned();
+        }
+    }
+    unreachable!("numbers do not end")
+}
+
 #[test]
 fn a_receiver_that_hears_nothing_after_its_exclusion_says_whose_messages_may_be_missing() {
     let (cluster, _gms, service) = cluster(SOON);
     let mut sub = cluster.start(&["sub", "news", "--json", "--name", "sleeper"]);
     let node = identity(&service, "sleeper");
     let received = lines(sub.0.stdout.take().unwrap());
-    assert_code(&cluster.run(&["pub", "news"], b"1 x\n"), 0);
-    let sender = json(&received.recv_timeout(PATIENCE).unwrap())["sender"].clone();
+    let sender = publish_until_named(&cluster, &received);
     freeze(&sub, &service, &node);
     thaw(&sub, &service, "sleeper");
     // It says so once it knows; the service may know before.
@@ -264,7 +280,7 @@ fn a_receiver_that_hears_nothing_after_its_exclusion_says_whose_messages_may_be_
     let rest: Vec<String> = said.iter().collect();
     assert_code(&sub.output(), 4);
     // By name, and with the identity that the messages bear.
-    let whose = format!(" ({}) sent meanwhile", sender.as_str().unwrap());
+    let whose = format!(" ({sender}) sent meanwhile");
     let is = |line: &String| line.contains("messages of sender ") && line.contains(&whose);
     assert!(rest.iter().any(is), "{rest:?}");
 }

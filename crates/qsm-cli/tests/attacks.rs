@@ -8,6 +8,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use attack::forgeries::{Attack, Known};
@@ -39,16 +40,22 @@ impl Target {
     }
 
     fn of(plant: Plant) -> Self {
+        let key = plant.member("sender", &["--publish", "**"]);
+        let words = ["pub", "news", "--wait-members", "2", "--name", "sender"];
+        let sender = plant.start_writing(&words, &key);
+        let mut observer = plant.observer(&key);
+        // It is in the list of names that the receivers get when they come.
+        let deadline = Instant::now() + PATIENCE;
+        while observer.list_nodes().unwrap().is_empty() {
+            assert!(Instant::now() < deadline, "the sender does not come");
+            thread::sleep(Duration::from_millis(10));
+        }
         let receivers = ["receiver-1", "receiver-2"].map(|name| {
             let key = plant.member(name, &["--subscribe", "**"]);
             let mut sub = plant.start(&["sub", "news", "--name", name, "-v"], &key);
             let lines = Lines::of_stdout(&mut sub.0);
             (sub, lines)
         });
-        let key = plant.member("sender", &["--publish", "**"]);
-        let words = ["pub", "news", "--wait-members", "2", "--name", "sender"];
-        let sender = plant.start_writing(&words, &key);
-        let observer = plant.observer(&key);
         Self {
             plant,
             receivers: receivers.into(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use qsm::{
-    Event, Events, Forged, LostCause, Node, NodeId, Received, UnconfirmedCause, Unserved,
+    Event, Events, Forged, LostCause, Node, NodeId, Origin, Received, UnconfirmedCause, Unserved,
     UnservedCause,
 };
 
@@ -32,6 +32,9 @@ const SILENCE: Duration = Duration::from_secs(5);
 
 /// Shortest time between two questions for names.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Time that a line on a forgery waits for the names in it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Reads the events of a node, writes those that matter, and counts what its subscriptions miss.
 #[derive(Debug)]
@@ -224,6 +227,9 @@ impl Notices {
             if let Some(line) = self.away.take(&event, now) {
                 Note::warn("away-here", &line).say();
             }
+            if let Event::Forged(forged) = &event {
+                self.wait_for_name(forged.sender);
+            }
             if let Some((trouble, line)) = describe(&event, &self.names)
                 && (trouble || self.verbose)
             {
@@ -250,6 +256,17 @@ impl Notices {
         {
             let line = still_alone(discovery, &Doubts::of(&self.node));
             Note::warn("alone", &line).say();
+        }
+    }
+
+    /// Asks for a node's name, if it is not known, and waits a moment for the answer.
+    fn wait_for_name(&mut self, origin: Origin) {
+        let now = Instant::now();
+        if let Some(asker) = self.asker.as_ref().filter(|_| now >= self.ask_at)
+            && self.names.get(origin).is_none()
+        {
+            self.ask_at = now + PAUSE;
+            asker.ask_within(PATIENCE);
         }
     }
 
