@@ -37,6 +37,7 @@ const UNICAST: &str = "tests/reach.rs runs it on hosts of a lab";
 const HINTED: &str = "tests/hints.rs runs it, with nodes that the hints name";
 const LIMITED: &str = "tests/repair.rs runs it, on hosts of a lab and for a cluster of its own";
 const RELAYED_BY_TOKENS: &str = "tests/relays.rs runs such commands, with other names";
+const SEALED: &str = "tests/contents.rs runs it, over loopback";
 const TWO_PARENTS: &str = "tests/relays.rs runs it, over loopback";
 const JOINED: &str = "tests/relays.rs runs it, between clusters over loopback";
 const RELAYED: &str = "tests/hosts.rs runs it, between sites of a lab";
@@ -278,6 +279,17 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "operate/relays.md",
         "qsm relay sub news --parent relay.example:4490",
         NotHere(RELAYED),
+    ),
+    ("operate/relays.md", "qsm keygen news.key", NotHere(SEALED)),
+    (
+        "operate/relays.md",
+        "qsm relay pub news --content-key news.key",
+        NotHere(SEALED),
+    ),
+    (
+        "operate/relays.md",
+        "qsm relay sub news --parent relay.example:4490 --content-key news.key",
+        NotHere(SEALED),
     ),
     (
         "operate/relays.md",

@@ -9,25 +9,9 @@ use std::rc::Rc;
 use std::thread;
 
 use serde_json::Value;
-use support::keys::Keys;
-use support::{Cluster, Lines, Running, assert_code, qsm, stderr, subscribed};
-
-/// A command of relays over loopback, with pipes.
-fn relaying(words: &[&str]) -> Running {
-    let mut command = qsm();
-    command.arg("relay").args(words);
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    Running(command.spawn().unwrap())
-}
-
-/// Ports of this host that are free now.
-fn free_ports<const N: usize>() -> [String; N] {
-    let sockets = [(); N].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
-    sockets.map(|socket| socket.local_addr().unwrap().to_string())
-}
+use support::keys::{Keys, content_key};
+use support::relaying::{free_ports, relaying};
+use support::{Cluster, Lines, Running, assert_code, stderr, subscribed};
 
 #[test]
 fn mistakes_with_relays_are_named_with_their_remedies() {
@@ -292,7 +276,7 @@ struct TwoSites {
     clusters: [Rc<Cluster>; 2],
     at: [String; 2],
     /// Options of both gateways beside the usual ones.
-    options: &'static [&'static str],
+    options: Vec<String>,
 }
 
 const SITES: [&str; 2] = ["fra", "lon"];
@@ -303,14 +287,11 @@ impl TwoSites {
         Self::of([(); 2].map(|()| Rc::new(Cluster::new())), &[])
     }
 
-    fn of(
-        clusters: [Rc<Cluster>; 2],
-        options: &'static [&'static str],
-    ) -> (Self, [(Running, Lines); 2]) {
+    fn of(clusters: [Rc<Cluster>; 2], options: &[&str]) -> (Self, [(Running, Lines); 2]) {
         let sites = Self {
             clusters,
             at: free_ports(),
-            options,
+            options: options.iter().map(ToString::to_string).collect(),
         };
         let gateways = [0, 1].map(|site| sites.gateway(site));
         for (site, (_, said)) in gateways.iter().enumerate() {
@@ -331,7 +312,8 @@ impl TwoSites {
             "--json",
         ];
         let more = ["--name", &name, "--listen", &self.at[site], "--from", &from];
-        let words = [&words, &more, self.options].concat();
+        let options = self.options.iter().map(String::as_str);
+        let words: Vec<&str> = words.into_iter().chain(more).chain(options).collect();
         let mut running = self.clusters[site].start(&words);
         let said = Lines::of_stdout(&mut running.0);
         said.wait("that it listens", |line| line.contains("listening"));
@@ -434,6 +416,20 @@ fn groups_of_two_sites_are_one() {
         sub.terminate();
         assert_code(&sub.output(), 0);
     }
+}
+
+/// R-RELAY-50.
+#[test]
+fn sites_whose_gateways_have_a_key_in_common_are_one() {
+    let keys = Cluster::without_service();
+    let key = content_key(&keys, "sites.key");
+    let clusters = [(); 2].map(|()| Rc::new(Cluster::new()));
+    let (sites, _gateways) = TwoSites::of(clusters, &["--content-key", &key]);
+    let (_sub, far, _told) = sites.subscriber(1);
+    let (_near_sub, _near, _near_told) = sites.subscriber(0);
+    let mut ticker = sites.ticker();
+    ticker.tick("sealed on its way");
+    assert_eq!(next(&far, "sealed on its way")["origin"]["site"], "fra");
 }
 
 /// R-RELAY-29: what a gateway misses that is killed is named by the numbers of its sender.

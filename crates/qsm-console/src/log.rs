@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 56] = [
+pub const EVENTS: [&str; 57] = [
     "address-lost",
     "admitted",
     "alone",
@@ -82,6 +82,7 @@ pub const EVENTS: [&str; 56] = [
     "unconfirmed",
     "unicast",
     "unlinked",
+    "unopened",
     "unserved",
     "waiting",
     "yielded",

@@ -19,6 +19,8 @@
 //! Packets of a member for one other are sealed by a key of that pair ([`PairKey`]), which nobody else has. Packets for
 //! all that are not data are signed by their maker ([`Epochs::seal_signed`]).
 //!
+//! Streams by relays are sealed from end to end by a key that relays have not ([`ContentSealer`]).
+//!
 //! This crate knows bytes and keys: no socket, no file, and no clock but the time that it is given.
 //!
 //! ```
@@ -43,6 +45,7 @@
 #![forbid(unsafe_code)]
 
 mod aead;
+mod content;
 mod epochs;
 mod issuer;
 mod key;
@@ -56,6 +59,7 @@ mod signed;
 mod streams;
 mod window;
 
+pub use content::{CONTENT_GROWTH, ContentError, ContentOpener, ContentSealer};
 pub use epochs::{EPOCHS_MAX, Epochs, FORMER_FOR};
 pub use issuer::{
     ACTIVATE_AFTER, EpochIssuer, LEAVES_APART, Leaving, PERIOD, SPACING, Silent, Told,

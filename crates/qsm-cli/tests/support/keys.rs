@@ -37,3 +37,10 @@ impl Keys {
         key
     }
 }
+
+/// The file of a new key, in this cluster's folder, that ends of streams can have in common.
+pub(crate) fn content_key(cluster: &Cluster, name: &str) -> String {
+    let file = text(&cluster.folder.join(name));
+    assert_code(&qsm().args(["keygen", &file]).output().unwrap(), 0);
+    file
+}

@@ -7,6 +7,7 @@ use std::thread;
 
 use qsm_console::failure::Failure;
 use qsm_relay::PAYLOAD_MAX;
+use qsm_seal::{CONTENT_GROWTH, ContentSealer};
 
 use crate::frames::{Framing, Reader};
 
@@ -55,14 +56,17 @@ impl Feeder {
 }
 
 impl Input {
-    /// Reads messages from stdin from now on.
-    pub(super) fn read(framing: Framing) -> Result<Self, Failure> {
+    /// Reads messages from stdin from now on, and seals them.
+    pub(super) fn read(
+        framing: Framing,
+        mut sealer: Option<ContentSealer>,
+    ) -> Result<Self, Failure> {
         Self::of("stdin", move |feeder| {
             let mut reader = Reader::new(BufReader::new(io::stdin()), framing);
             loop {
                 let next = match reader.next_message() {
                     Ok(None) => break,
-                    Ok(Some(message)) => checked(message),
+                    Ok(Some(message)) => prepared(message, sealer.as_mut()),
                     Err(error) => Err(Failure::io("read stdin", &error)),
                 };
                 let failed = next.is_err();
@@ -132,15 +136,24 @@ impl Input {
     }
 }
 
-fn checked(message: &[u8]) -> Result<Vec<u8>, Failure> {
-    if message.len() > PAYLOAD_MAX {
-        let length = message.len();
+/// The message as it is sent.
+fn prepared(message: &[u8], sealer: Option<&mut ContentSealer>) -> Result<Vec<u8>, Failure> {
+    let growth = sealer.as_ref().map_or(0, |_| CONTENT_GROWTH);
+    let (length, max) = (message.len(), PAYLOAD_MAX - growth);
+    if length > max {
         return Err(Failure::failed(
-            format!(
-                "a message of {length} bytes does not fit a datagram, at most {PAYLOAD_MAX} do"
-            ),
+            format!("a message of {length} bytes does not fit a datagram, at most {max} do"),
             "cut it into several; with --frames each has its length in front",
         ));
     }
-    Ok(message.to_vec())
+    match sealer {
+        None => Ok(message.to_vec()),
+        Some(sealer) => sealed(sealer, message),
+    }
+}
+
+/// A content, sealed.
+pub(super) fn sealed(sealer: &mut ContentSealer, content: &[u8]) -> Result<Vec<u8>, Failure> {
+    let refused = || Failure::failed("the cipher of --content-key refuses", "make another key");
+    sealer.seal(content).ok_or_else(refused)
 }

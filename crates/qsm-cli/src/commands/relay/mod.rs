@@ -1,6 +1,7 @@
 //! `qsm relay`: relays between sites, and streams by them.
 
 mod account;
+mod content;
 mod events;
 mod forward;
 mod guard;

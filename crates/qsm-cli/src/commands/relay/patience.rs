@@ -22,19 +22,16 @@ impl Patience {
 
     /// Of a parent that has not been asked yet.
     pub(super) fn new(parent: SocketAddr) -> Self {
+        Self::with_doubt(parent, "")
+    }
+
+    /// Likewise, with another thing that may be wrong, as a question.
+    pub(super) fn with_doubt(parent: SocketAddr, doubt: &str) -> Self {
         Self {
             parent,
             since: None,
             said: false,
-            doubt: String::new(),
-        }
-    }
-
-    /// Of the gateway of this site, or a relay between: a gateway answers to its site's name alone.
-    pub(super) fn of_site(parent: SocketAddr, site: &str) -> Self {
-        Self {
-            doubt: format!("; and is its site called {site}"),
-            ..Self::new(parent)
+            doubt: doubt.to_owned(),
         }
     }
 

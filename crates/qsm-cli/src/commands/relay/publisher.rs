@@ -12,6 +12,7 @@ use qsm_relay::{RateBounds, SendError, Source, SourceStats, To, WINDOW_MAX};
 use serde_json::json;
 
 use super::account::{Account, Books};
+use super::content::ContentArgs;
 use super::events::Events;
 use super::guard::{GuardArgs, Place};
 use super::input::Input;
@@ -68,6 +69,9 @@ pub(crate) struct PublishArgs {
     /// Protection.
     #[command(flatten)]
     pub(crate) guard: GuardArgs,
+    /// Protection from relays.
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
     /// Counters.
     #[command(flatten)]
     pub(crate) stats: StatsOptions,
@@ -76,6 +80,7 @@ pub(crate) struct PublishArgs {
 /// Publishes stdin, and ends when all receivers have it, or with a signal.
 pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
+    let sealer = args.content.sealer(&args.name)?;
     let place = Place::Source(&args.name);
     let port = Port::open(args.listen, args.loss, &args.guard, place)?;
     let listening = port.address()?;
@@ -88,6 +93,7 @@ pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
     )?;
     let origin = Origin {
         stream: args.name.clone(),
+        is_sealed: sealer.is_some(),
         window: args.window,
         max_rate: args.max_rate,
         audience: match args.wait_receivers {
@@ -107,7 +113,7 @@ pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
     } else {
         Framing::Lines
     };
-    let mut input = Input::read(framing)?;
+    let mut input = Input::read(framing, sealer)?;
     while !publisher.is_done() {
         publisher.take(&mut input, stop.is_asked())?;
         publisher.turn(&input)?;
@@ -141,6 +147,8 @@ pub(super) enum Audience {
 pub(super) struct Origin {
     /// Name of the stream.
     pub(super) stream: String,
+    /// Its contents are sealed.
+    pub(super) is_sealed: bool,
     /// Packets that are kept.
     pub(super) window: u64,
     /// Bytes a second.
@@ -163,7 +171,11 @@ pub(super) struct Publisher {
 
 impl Publisher {
     pub(super) fn new(origin: &Origin, port: Port) -> Self {
-        let mut source = Source::new(session(&origin.stream), timing(), origin.window);
+        let mut source = Source::new(
+            session(&origin.stream, origin.is_sealed),
+            timing(),
+            origin.window,
+        );
         let max = origin.max_rate.map_or(u64::MAX, |rate| rate.max(1) as u64);
         let min = RateBounds::default().min.min(max);
         source.adapt_rate(RateBounds { min, max });

@@ -14,6 +14,7 @@ use qsm_relay::{Event, Receiver, ReceiverStats, WINDOW_MAX};
 use qsm_wire::Instant;
 
 use super::account::{Account, Books};
+use super::content::{ContentArgs, Contents};
 use super::guard::{GuardArgs, Place};
 use super::patience::Patience;
 use super::place::{Parents, parent_addresses};
@@ -63,6 +64,9 @@ pub(crate) struct SubscribeArgs {
     /// Protection.
     #[command(flatten)]
     pub(crate) guard: GuardArgs,
+    /// Protection from relays.
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
     /// Counters.
     #[command(flatten)]
     pub(crate) stats: StatsOptions,
@@ -84,7 +88,8 @@ pub(super) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
         subscriber.port.connect(other);
     }
     let limit = args.timeout.map(|limit| subscriber.port.now().after(limit));
-    let (mut patience, mut look) = (Patience::new(first), Instant(0));
+    let patience_of = |parent| Patience::with_doubt(parent, args.content.doubt());
+    let (mut patience, mut look) = (patience_of(first), Instant(0));
     while !subscriber.ended && !stop.is_asked() {
         subscriber.turn()?;
         let now = subscriber.port.now();
@@ -93,7 +98,7 @@ pub(super) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
         }
         look = now.after(LOOK);
         if subscriber.follow() {
-            patience = Patience::new(subscriber.parent);
+            patience = patience_of(subscriber.parent);
         }
         let waits = !subscriber.receiver.is_member();
         patience.look(now, waits);
@@ -102,8 +107,11 @@ pub(super) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
             let why = why.map_or(String::new(), |why| format!(": {why}"));
             return Err(Failure::timeout(
                 format!("the parent {} has not answered{why}", subscriber.parent),
-                "is it running, can this host reach it, and do its own parents answer? or give a longer \
-                 --timeout",
+                format!(
+                    "is it running, can this host reach it, and do its own parents answer{}? or give a \
+                     longer --timeout",
+                    args.content.doubt()
+                ),
             ));
         }
         books.put(Account::of(subscriber.receiver.stats(), &subscriber.port));
@@ -118,6 +126,7 @@ struct Subscriber {
     port: Port,
     parent: SocketAddr,
     name: String,
+    contents: Contents,
     writer: Writer,
     /// A message that the writer had no room for.
     pending: Option<Message>,
@@ -136,12 +145,15 @@ impl Subscriber {
             (_, true) => Form::Frames,
             _ => Form::Lines,
         };
-        let (id, number, now) = (session(&args.name), port.number, port.now());
+        let contents = args.content.contents(&args.name)?;
+        let id = session(&args.name, args.content.content_key.is_some());
+        let (number, now) = (port.number, port.now());
         Ok(Self {
             receiver: Receiver::new(id, number, timing(), parent, now),
             port,
             parent,
             name: printable(&args.name),
+            contents,
             writer: Writer::start(form)?,
             pending: None,
             left: args.count,
@@ -209,9 +221,11 @@ impl Subscriber {
             match self.receiver.poll_event() {
                 None => return,
                 Some(Event::Delivered { sequence, payload }) => {
-                    self.pending = Some(Message {
+                    let content = self.contents.open(self.port.now(), payload);
+                    self.incomplete |= content.is_none();
+                    self.pending = content.map(|bytes| Message {
                         number: sequence,
-                        bytes: payload,
+                        bytes,
                     });
                 }
                 Some(Event::Joined { .. }) => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use qsm_console::failure::Failure;
 use qsm_console::log::Note;
-use qsm_relay::{Event, Receiver, ReceiverStats, WINDOW_MAX};
+use qsm_relay::{Event, Receiver, ReceiverStats, SessionId, WINDOW_MAX};
 use qsm_wire::Instant;
 use serde_json::json;
 
@@ -18,6 +18,7 @@ use super::names::stream_of;
 use super::publishing::{Common, Piece, Publishing};
 use super::stats::SiteCounts;
 use crate::commands::relay::account::{Account, Books};
+use crate::commands::relay::content::{ContentArgs, Contents};
 use crate::commands::relay::events::Events;
 use crate::commands::relay::patience::Patience;
 use crate::commands::relay::port::{BATCH, LOOK, Port};
@@ -37,6 +38,10 @@ pub(super) struct Inward {
     port: Port,
     /// None between the end of a stream and the next attempt to get it.
     receiver: Option<Receiver>,
+    session: SessionId,
+    contents: Contents,
+    /// Something that may be wrong while the parent does not answer.
+    doubt: String,
     rejoin: Instant,
     pending: Option<Piece>,
     put: SyncSender<Piece>,
@@ -54,9 +59,12 @@ impl Inward {
         site: &str,
         port: Port,
         parent: SocketAddr,
+        content: &ContentArgs,
         publishing: Publishing,
         common: &Common,
     ) -> Result<Self, Failure> {
+        let stream = stream_of(site);
+        let contents = content.contents(&stream)?;
         let (put, packets) = sync_channel(WAITING_MAX);
         let named = thread::Builder::new().name(format!("from {site}"));
         let thread = named.spawn(move || publishing.run(&packets));
@@ -65,6 +73,9 @@ impl Inward {
             parent,
             port,
             receiver: None,
+            session: session(&stream, content.content_key.is_some()),
+            contents,
+            doubt: format!("; and is its site called {site}{}", content.doubt()),
             rejoin: Instant(0),
             pending: None,
             put,
@@ -88,7 +99,8 @@ impl Inward {
     /// Receives until the end.
     pub(super) fn run(mut self) -> Result<(), Failure> {
         self.port.connect(self.parent);
-        let (mut patience, mut look) = (Patience::of_site(self.parent, &self.site), Instant(0));
+        let patience = Patience::with_doubt(self.parent, &self.doubt);
+        let (mut patience, mut look) = (patience, Instant(0));
         while !self.end.is_near() {
             self.turn()?;
             let now = self.port.now();
@@ -115,7 +127,7 @@ impl Inward {
     fn turn(&mut self) -> Result<(), Failure> {
         let now = self.port.now();
         if self.receiver.is_none() && now >= self.rejoin {
-            let (id, number) = (session(&stream_of(&self.site)), self.port.number);
+            let (id, number) = (self.session, self.port.number);
             let receiver = Receiver::new(id, number, timing(), self.parent, now);
             self.receiver = Some(receiver);
         }
@@ -170,8 +182,12 @@ impl Inward {
                 None => return Ok(()),
                 Some(Event::Delivered {
                     sequence: number,
-                    payload: bytes,
-                }) => self.pending = Some(Piece { number, bytes }),
+                    payload,
+                }) => {
+                    let content = self.contents.open(self.port.now(), payload);
+                    self.counts.unopened.add(u64::from(content.is_none()));
+                    self.pending = content.map(|bytes| Piece { number, bytes });
+                }
                 Some(Event::Joined { .. }) => self.say("joined")?,
                 Some(Event::Lost { first, last }) => self.lost(last - first + 1),
                 Some(Event::Ended) => {

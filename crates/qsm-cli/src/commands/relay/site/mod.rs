@@ -38,6 +38,7 @@ use self::outward::Outward;
 use self::publishing::{Common, Publishing};
 use self::stats::SiteCounts;
 use super::account::Books;
+use super::content::ContentArgs;
 use super::events::Events;
 use super::guard::{GuardArgs, Place};
 use super::input::Input;
@@ -116,6 +117,9 @@ pub(crate) struct LinkArgs {
     /// File with the public key of the root that all sites trust [default: root.pub beside --link-identity]
     #[arg(long, value_name = "FILE", requires = "link_identity")]
     pub(crate) link_root: Option<PathBuf>,
+    /// Protection from relays between.
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
     /// Lose this share of what comes from other gateways, on purpose
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub(crate) link_loss: u32,
@@ -130,6 +134,17 @@ impl SiteArgs {
             called: Some(self.site.clone()),
         };
         Port::open(listen, self.links.link_loss, &guard, place)
+    }
+
+    /// A port for each other site, and where its gateway is.
+    fn open_remotes(&self) -> Result<Vec<(&Remote, Port, SocketAddr)>, Failure> {
+        let own = SocketAddr::new(self.listen.ip(), 0);
+        let opened = self.from.iter().map(|one| {
+            let port = self.open(own, Place::Receiver(&stream_of(&one.site)))?;
+            let parent = parent_address(&one.parent, port.address()?)?;
+            Ok((one, port, parent))
+        });
+        opened.collect()
     }
 
     /// Checks what two options say together.
@@ -216,15 +231,11 @@ impl Gateway {
     fn start(args: &SiteArgs, patterns: &[Pattern], stop: &Stop) -> Result<Self, Failure> {
         let site = &args.site;
         let stream = stream_of(site);
+        let content = &args.links.content;
+        let sealer = content.sealer(&stream)?;
         let port = args.open(args.listen, Place::Source(&stream))?;
         let listening = port.address()?;
-        let mut remotes = Vec::new();
-        for one in &args.from {
-            let own = SocketAddr::new(args.listen.ip(), 0);
-            let port = args.open(own, Place::Receiver(&stream_of(&one.site)))?;
-            let parent = parent_address(&one.parent, port.address()?)?;
-            remotes.push((one, port, parent));
-        }
+        let remotes = args.open_remotes()?;
         // What it publishes itself has come from other sites, and never leaves.
         let outward = |builder: Builder| builder.own_messages(false);
         let node = node::start_own(&args.node, Embedded::IfNoneFound, outward)?;
@@ -248,18 +259,22 @@ impl Gateway {
         let mut inwards = Vec::new();
         for (one, port, parent) in remotes {
             let publishing = Publishing::new(&one.site, &node, patterns, &common);
-            inwards.push(Inward::new(&one.site, port, parent, publishing, &common)?);
+            inwards.push(Inward::new(
+                &one.site, port, parent, content, publishing, &common,
+            )?);
         }
         let outgoing = Outgoing {
             site: site.clone(),
             node: node.clone(),
             names,
             subscription,
+            sealer,
             counts: Arc::clone(&counts),
             end: Arc::clone(&end),
         };
         let origin = Origin {
             stream,
+            is_sealed: content.content_key.is_some(),
             window: args.window,
             max_rate: args.max_rate,
             audience: Audience::Present,

@@ -9,11 +9,12 @@ use qsm_console::failure::Failure;
 use qsm_console::log::Note;
 use qsm_console::names::Names;
 use qsm_console::table::printable;
+use qsm_seal::ContentSealer;
 
 use super::end::End;
 use super::packets::{MESSAGE_BYTES_MAX, Packer};
 use super::stats::SiteCounts;
-use crate::commands::relay::input::{Fed, Feeder};
+use crate::commands::relay::input::{Fed, Feeder, sealed};
 use crate::senders::Senders;
 
 /// Time between two looks for the end while nothing comes.
@@ -29,6 +30,7 @@ pub(super) struct Outgoing {
     pub(super) node: Node,
     pub(super) names: Names,
     pub(super) subscription: Subscription,
+    pub(super) sealer: Option<ContentSealer>,
     pub(super) counts: Arc<SiteCounts>,
     pub(super) end: Arc<End>,
 }
@@ -41,7 +43,7 @@ impl Outgoing {
         }
     }
 
-    fn read(self, feeder: &mut Feeder) -> Result<(), Failure> {
+    fn read(mut self, feeder: &mut Feeder) -> Result<(), Failure> {
         let senders = Senders::new(&self.node, self.names.clone())?;
         let mut lines = Lines {
             packer: Packer::new(&self.site),
@@ -62,7 +64,10 @@ impl Outgoing {
                 lines.take(&received);
             }
             lines.packer.flush();
-            while let Some(packet) = lines.packer.poll() {
+            while let Some(mut packet) = lines.packer.poll() {
+                if let Some(sealer) = &mut self.sealer {
+                    packet = sealed(sealer, &packet)?;
+                }
                 if !put(packet, feeder) {
                     return Ok(());
                 }

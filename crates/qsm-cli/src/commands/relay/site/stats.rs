@@ -28,6 +28,8 @@ qsm::metrics::metrics! {
         packets_lost: counter(packets),
         /// Packets and records that are none, or are of another site than expected.
         refused: counter(packets),
+        /// Packets of other sites that cannot be opened: sealed by another key, or forged.
+        unopened: counter(packets),
         /// Messages of this site that another gateway has brought back into its cluster.
         looped: counter(messages),
     }
