@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::mem;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// The two families of IP addresses. A port speaks one, that of its interface's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,6 +109,15 @@ impl Raw {
         raw
     }
 
+    /// An address as it is, with its own scope.
+    pub(crate) fn scoped(address: SocketAddr) -> Self {
+        let scope = match address {
+            SocketAddr::V4(_) => 0,
+            SocketAddr::V6(address) => address.scope_id(),
+        };
+        Self::new(address, scope)
+    }
+
     /// In the room that structures of the kernel have for any address.
     pub(crate) fn storage(&self) -> libc::sockaddr_storage {
         const {
@@ -144,6 +153,18 @@ impl Raw {
                 let ip = Ipv4Addr::from(self.v4.sin_addr.s_addr.to_ne_bytes());
                 SocketAddr::from((ip, u16::from_be(self.v4.sin_port)))
             }
+        }
+    }
+
+    /// What the kernel wrote, with the scope that it wrote.
+    pub(crate) fn scoped_address(&self) -> SocketAddr {
+        match self.address() {
+            SocketAddr::V6(address) => {
+                // SAFETY: it is one of IPv6; any bytes are valid for it.
+                let scope = unsafe { self.v6.sin6_scope_id };
+                SocketAddrV6::new(*address.ip(), address.port(), 0, scope).into()
+            }
+            address @ SocketAddr::V4(_) => address,
         }
     }
 
@@ -195,6 +216,14 @@ mod tests {
         assert_eq!(v6.sin6_port.to_ne_bytes(), [0x12, 0x34]);
         assert_eq!(v6.sin6_scope_id, 7);
         assert_eq!((raw.address(), raw.bytes()), (address, 28));
+    }
+
+    #[test]
+    fn an_address_with_a_scope_of_its_own_keeps_it() {
+        for text in ["[fe80::1%7]:4660", "[fd00::1]:4660", "10.0.0.1:4660"] {
+            let address: SocketAddr = text.parse().unwrap();
+            assert_eq!(Raw::scoped(address).scoped_address(), address);
+        }
     }
 
     #[test]

@@ -31,6 +31,8 @@
 //!
 //! A host on two networks, of which either may fail, has [`Ports`] in the place of a [`Port`].
 //!
+//! Who speaks to many peers by unicast alone has a socket of its own, [`Intake`] and [`Mailing`].
+//!
 //! [`Port::join_sources`] receives a group from named hosts only (source-specific multicast).
 //!
 //! The contract:
@@ -61,8 +63,10 @@ mod error;
 mod fault;
 mod guard;
 mod icmp;
+mod intake;
 mod interface;
 mod local;
+mod mailing;
 mod packet_socket;
 mod paths;
 mod poller;
@@ -97,10 +101,12 @@ pub use counters::{
 pub use error::{GROUPS_MAX, PortError, SendError, SendFailure, Sent};
 pub use fault::FaultConfig;
 pub use guard::{Guard, Opened, OwnDatagram, Refusal, Refused};
+pub use intake::Intake;
 pub use interface::{
     Interface, InterfaceError, Medium, choose_interface, choose_unicast_interface, interfaces,
 };
 pub use local::{LocalListener, LocalSocket, Peer, effective_user};
+pub use mailing::{Mailing, Staged};
 pub use packet_socket::Mark;
 pub use poller::{Ready, Sleeper};
 pub use port::Port;

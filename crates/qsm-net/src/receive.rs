@@ -130,6 +130,8 @@ pub(crate) struct Ring {
     kept: usize,
     /// The messages received last from a multicast socket were long trains.
     long: bool,
+    /// Sources keep their scopes.
+    scoped: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -153,6 +155,15 @@ impl Ring {
             filled: 0,
             kept: 0,
             long: false,
+            scoped: false,
+        }
+    }
+
+    /// A ring for a socket that is on no interface of its own, so that sources need their scopes.
+    pub(crate) fn scoped() -> Self {
+        Self {
+            scoped: true,
+            ..Self::new()
         }
     }
 
@@ -217,7 +228,11 @@ impl Ring {
         for (message, name) in messages.iter().zip(&names).take(count) {
             // SAFETY: the kernel filled this message, and its control buffer (`controls`) is alive.
             let notes = unsafe { read_notes(&message.msg_hdr) };
-            let slot = slot(message, name.address(), group, notes);
+            let source = match self.scoped {
+                true => name.scoped_address(),
+                false => name.address(),
+            };
+            let slot = slot(message, source, group, notes);
             // The first one is the oldest.
             if filled.datagrams == 0 {
                 filled.waited = notes.came.and_then(waited);
@@ -245,6 +260,14 @@ impl Ring {
         self.buffers.writable(place.slot())[at] ^= 1 << (bit % 8);
     }
 
+    /// A datagram's bytes, to be changed in place.
+    pub(crate) fn writable(&mut self, place: Place) -> &mut [u8] {
+        let content = &self.slots[place.slot()];
+        let start = content.segment * place.index;
+        let end = (start + content.segment).min(content.length);
+        &mut self.buffers.writable(place.slot())[start as usize..end as usize]
+    }
+
     /// Opens a datagram in place. Returns it as it is then, unless it is refused.
     pub(crate) fn open(
         &mut self,
@@ -252,13 +275,10 @@ impl Ring {
         guard: &mut Guarded,
         counters: &mut RefusalCounters,
     ) -> Option<Place> {
-        let content = &self.slots[place.slot()];
-        let start = (content.segment * place.index) as usize;
-        let length = content
-            .segment
-            .min(content.length - content.segment * place.index) as usize;
-        let datagram = &mut self.buffers.writable(place.slot())[start..start + length];
-        let left = guard.open(content.source, datagram, counters)?;
+        let source = self.slots[place.slot()].source;
+        let datagram = self.writable(place);
+        let length = datagram.len();
+        let left = guard.open(source, datagram, counters)?;
         let tail = u8::try_from(length.checked_sub(left)?).ok()?;
         Some(Place { tail, ..place })
     }

@@ -77,9 +77,18 @@ impl Cut {
     }
 }
 
+/// Room for a control message.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; CONTROL_BYTES]);
+pub(crate) struct Control([u8; CONTROL_BYTES]);
+
+impl Control {
+    pub(crate) const EMPTY: Self = Self([0; CONTROL_BYTES]);
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut libc::c_void {
+        self.0.as_mut_ptr().cast()
+    }
+}
 
 impl Transmitter {
     pub(crate) fn new(gso: Gso, interface: &Interface) -> Self {
@@ -213,7 +222,7 @@ fn send_batch(fd: BorrowedFd<'_>, name: &Raw, bytes: &[u8], cut: Cut) -> io::Res
     // SAFETY: mmsghdr is plain data, for which zero is valid.
     let mut messages: [libc::mmsghdr; MESSAGES] = unsafe { mem::zeroed() };
     // All trains of a call have the same segment size, so they share one control message, which the kernel only reads.
-    let mut control = Control([0; CONTROL_BYTES]);
+    let mut control = Control::EMPTY;
     let control_length = write_segment_size(&mut control, cut.segment);
     let mut count = 0;
     for chunk in bytes.chunks(cut.chunk).take(MESSAGES) {
@@ -227,7 +236,7 @@ fn send_batch(fd: BorrowedFd<'_>, name: &Raw, bytes: &[u8], cut: Cut) -> io::Res
         header.msg_iov = &mut vectors[count];
         header.msg_iovlen = 1;
         if chunk.len() > cut.segment {
-            header.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_control = control.as_mut_ptr();
             header.msg_controllen = sys::fit(control_length);
         }
         count += 1;
@@ -248,13 +257,13 @@ fn send_batch(fd: BorrowedFd<'_>, name: &Raw, bytes: &[u8], cut: Cut) -> io::Res
 }
 
 /// Writes the control message `UDP_SEGMENT`; returns the bytes it takes.
-fn write_segment_size(control: &mut Control, segment: usize) -> usize {
+pub(crate) fn write_segment_size(control: &mut Control, segment: usize) -> usize {
     // SAFETY: a zeroed msghdr is valid; the buffer is aligned for cmsghdr and has room for one message of two bytes, so
     // CMSG_FIRSTHDR is not null and CMSG_DATA stays inside.
     unsafe {
         let length = libc::CMSG_SPACE(size_of::<u16>() as libc::c_uint) as usize;
         let mut header: libc::msghdr = mem::zeroed();
-        header.msg_control = control.0.as_mut_ptr().cast();
+        header.msg_control = control.as_mut_ptr();
         header.msg_controllen = sys::fit(length);
         let message = libc::CMSG_FIRSTHDR(&header);
         (*message).cmsg_level = libc::SOL_UDP;

@@ -264,6 +264,16 @@ const SEND: BufferOptions = BufferOptions {
     plain: libc::SO_SNDBUF,
 };
 
+/// Asks for a receive buffer of a socket.
+pub(crate) fn ask_receive_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
+    set_buffer(fd, &RECEIVE, bytes)
+}
+
+/// Asks for a send buffer of a socket.
+pub(crate) fn ask_send_buffer(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
+    set_buffer(fd, &SEND, bytes)
+}
+
 /// Asks for a buffer; returns what was granted, in the unit of the request (R217).
 fn set_buffer(fd: BorrowedFd<'_>, options: &BufferOptions, bytes: usize) -> io::Result<usize> {
     // The kernel doubles the value in an int.

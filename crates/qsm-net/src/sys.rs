@@ -219,9 +219,18 @@ pub(crate) fn epoll_wait(
 
 /// Waits until `fd` is readable or the time passed. True if readable.
 pub(crate) fn poll_readable(fd: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
+    poll(fd, libc::POLLIN, timeout)
+}
+
+/// Waits until `fd` takes something to send or the time passed. True if it does.
+pub(crate) fn poll_writable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
+    poll(fd, libc::POLLOUT, Some(timeout))
+}
+
+fn poll(fd: BorrowedFd<'_>, events: libc::c_short, timeout: Option<Duration>) -> io::Result<bool> {
     let mut entry = libc::pollfd {
         fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
+        events,
         revents: 0,
     };
     let timespec = timeout.map(to_timespec);
