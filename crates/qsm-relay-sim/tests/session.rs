@@ -56,6 +56,49 @@ fn the_source_frees_what_all_receivers_have_without_a_nack() {
     net.assert_complete(&receivers, 31);
 }
 
+/// R-RELAY-9, R-RELAY-43: what a steady stream costs beside its copies.
+#[test]
+fn in_a_steady_stream_there_are_few_acks_and_a_relay_passes_no_heartbeats_on() {
+    for interval in [5, 10, 20] {
+        let mut net = Net::new(1, Link::clean(2), 4096);
+        let relay = net.relay(SOURCE);
+        let receivers = net.receivers_below(relay, 4);
+        net.settle(4);
+        // The mean has to settle, too.
+        net.stream(50, ms(interval));
+        let count = |net: &Net| {
+            let beats = [relay, receivers[0]].map(|to| net.count_to(to, Kind::Heartbeat));
+            (beats, net.count_to(relay, Kind::Ack))
+        };
+        let (before, acks) = count(&net);
+        net.stream(200, ms(interval));
+        let (after, acks_after) = count(&net);
+        assert!(after[0] - before[0] >= 200, "the source's, {interval} ms");
+        assert_eq!(after[1], before[1], "{interval} ms");
+        let most = 4 * (200 * usize::try_from(interval).unwrap() / 100 + 1);
+        assert!(acks_after - acks <= most, "{interval} ms");
+        net.run(ms(100));
+        assert_eq!(net.source().released(), 250, "{interval} ms");
+        net.assert_complete(&receivers, 250);
+    }
+}
+
+/// R-RELAY-43: a heartbeat comes soon after a packet that is the last one, whatever the stream was.
+#[test]
+fn the_last_packet_before_a_pause_is_missed_soon() {
+    for (packets, interval, most) in [(50, 10, 40), (50, 1000, 60), (20, 0, 30)] {
+        let mut net = Net::new(1, Link::clean(2), 4096);
+        let relay = net.relay(SOURCE);
+        let receivers = net.receivers_below(relay, 2);
+        net.settle(2);
+        net.stream(packets - 1, ms(interval));
+        net.lose(relay, receivers[0], Kind::Data, packets);
+        net.send().unwrap();
+        let has_all = |net: &Net| net.heard(receivers[0]).delivered.len() as u64 == packets;
+        assert!(net.run_until(ms(most), has_all), "every {interval} ms");
+    }
+}
+
 /// S1: ACKs are piggybacked by NACKs, and sent on their own in the absence of these.
 #[test]
 fn a_nack_carries_an_ack_and_takes_its_place() {

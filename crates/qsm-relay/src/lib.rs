@@ -60,6 +60,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod cadence;
 mod children;
 mod context;
 mod equation;

@@ -21,6 +21,8 @@ use crate::track::{Arrival, TrackList};
 const ASKED_MAX: usize = 4096;
 /// Most repairs that wait to be sent.
 const REPAIRS_MAX: usize = 4096;
+/// Packets after which an ACK goes without waiting for its time.
+const ACK_PACKETS: u64 = 64;
 
 /// Something that a receiver's application learns, in the order of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +100,8 @@ pub struct Receiver {
     progress: Instant,
     ack: Repetition,
     reported: Report,
+    /// The source was silent when it had sent everything up to here, and waits for ACKs.
+    awaited: u64,
     outbox: Outbox,
     repairs: VecDeque<u64>,
     events: VecDeque<Event>,
@@ -138,6 +142,7 @@ impl Receiver {
             progress: now,
             ack: Repetition::new(now, timing.ack_min),
             reported: Report::none_of(child),
+            awaited: 0,
             outbox,
             repairs: VecDeque::new(),
             events: VecDeque::new(),
@@ -280,7 +285,7 @@ impl Receiver {
         match event {
             Event::Delivered { sequence: upto, .. } | Event::Lost { last: upto, .. } => {
                 self.taken = upto;
-                self.ack.hasten(self.timing.ack_min);
+                self.hasten_ack();
             }
             Event::Joined { .. } | Event::Ended => {}
         }
@@ -380,6 +385,8 @@ impl Receiver {
         self.track.extend(heartbeat.highest);
         self.ask_for_lost(now);
         self.deliver();
+        self.awaited = heartbeat.highest;
+        self.hasten_ack();
     }
 
     fn joined(&mut self, now: Instant, joined: &Joined) {
@@ -585,12 +592,24 @@ impl Receiver {
         }
     }
 
+    /// Has the ACK of what has been taken go soon enough: at once where it is much or the source waits
+    /// for it, but not more often than ACKs may go. Rule R-RELAY-9.
+    fn hasten_ack(&mut self) {
+        let reported = self.reported.upto;
+        let unreported = self.taken.saturating_sub(reported);
+        if unreported >= ACK_PACKETS || unreported > 0 && self.awaited > reported {
+            self.ack.hasten(self.timing.ack_min);
+        } else if unreported > 0 {
+            self.ack.hasten(self.timing.ack_steady);
+        }
+    }
+
     fn acknowledge(&mut self, now: Instant) {
         let report = self.report();
         if report == self.reported {
             self.ack.double(now, self.timing.ack_max);
         } else {
-            self.ack = Repetition::new(now, self.timing.ack_min);
+            self.ack = Repetition::new(now, self.timing.ack_steady);
         }
         self.reported = report;
         self.outbox

@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 
 use qsm_wire::Instant;
 
+use crate::cadence::Cadence;
 use crate::children::Children;
 use crate::context::{Context, Due};
 use crate::nack::{Asked, Nacks, Waiting};
@@ -17,6 +18,7 @@ use crate::track::{Arrival, TrackList};
 #[derive(Debug)]
 pub(crate) struct Session {
     track: Option<TrackList>,
+    cadence: Cadence,
     children: Children,
     nacks: Nacks,
     /// Missing packets up to here have a NACK state, or had one.
@@ -39,6 +41,7 @@ impl Session {
     pub(crate) fn new(now: Instant, timing: &Timing) -> Self {
         Self {
             track: None,
+            cadence: Cadence::new(now),
             children: Children::default(),
             nacks: Nacks::default(),
             asked_upto: 0,
@@ -89,8 +92,9 @@ impl Session {
                 cx.stats.data_duplicates += 1;
                 return Waiting::default();
             }
-            Arrival::Next => {}
+            Arrival::Next => self.cadence.note(cx.now),
             Arrival::Gap(gap) => {
+                self.cadence.note(cx.now);
                 cx.stats.losses_detected += u64::from(gap.count());
                 self.ask_for_lost(cx);
             }
@@ -106,7 +110,8 @@ impl Session {
         }
     }
 
-    /// The end of the stream as its source tells it, which may show losses that no packet shows.
+    /// The end of the stream as its source tells it, which may show losses that no packet shows. Rule
+    /// R-RELAY-43.
     pub(crate) fn heartbeat(&mut self, cx: &mut Context<'_>, heartbeat: &Heartbeat) -> Waiting {
         let track = self
             .track
@@ -117,6 +122,12 @@ impl Session {
         }
         self.give_up(cx, heartbeat.released);
         self.ask_for_lost(cx);
+        let is_end = heartbeat.finished || heartbeat.released == heartbeat.highest;
+        if !is_end && !self.cadence.is_broken(cx.now) {
+            // The next packet, which is not overdue, tells the same.
+            cx.stats.heartbeats_held += 1;
+            return Waiting::default();
+        }
         Waiting {
             children: self.children.members(),
             parent: false,

@@ -6,6 +6,8 @@ qsm_metrics::metrics! {
         data_forwarded: counter(packets),
         /// Data packets that had come before.
         data_duplicates: counter(packets),
+        /// Heartbeats not passed on, since the next packet was not overdue.
+        heartbeats_held: counter(packets),
         /// Packets found missing here, by a gap or a heartbeat.
         losses_detected: counter(packets),
         /// Packets asked for upstream, repetitions included.

@@ -17,8 +17,10 @@ pub struct Timing {
     pub retry_max: Duration,
     /// Life of a packet's NACK state after the last NACK for it.
     pub nack_lifetime: Duration,
-    /// Time between ACKs while something changes; while nothing does it doubles up to `ack_max`.
+    /// Shortest time between two ACKs: while much comes, or the source waits for them. Rule R-RELAY-9.
     pub ack_min: Duration,
+    /// Time between a receiver's ACKs while packets come; while nothing changes it doubles up to `ack_max`.
+    pub ack_steady: Duration,
     /// Longest time between two ACKs.
     pub ack_max: Duration,
     /// Silence after which a child is gone. Rule R-RELAY-3.
@@ -62,6 +64,7 @@ impl Timing {
             retry_max: ms(500).max(upstream_retry * 8),
             nack_lifetime: ms(2000).max(upstream_retry * 16),
             ack_min: ms(10).max(parent / 4),
+            ack_steady: ms(100).max(parent / 4),
             ack_max: ms(1000),
             child_lifetime: ms(5000),
             session_lifetime: ms(30_000),
