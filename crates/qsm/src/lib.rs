@@ -3,9 +3,10 @@
 //! Every live subscriber of a group gets every message published to it, once, in the order of its
 //! sender, or is told in its place what is missing.
 //!
-//! What it does not do: messages are not stored for those who join later, the order of messages
-//! of different senders may differ from receiver to receiver, and nothing is encrypted unless the
-//! cluster takes tokens or certificates ([`Identity`]) or has a key ([`ClusterKey`]).
+//! What it does not do: messages are not stored for those who join later, unless the crate
+//! `qsm-history` keeps the last ones in memory, the order of messages of different senders may
+//! differ from receiver to receiver, and nothing is encrypted unless the cluster takes tokens or
+//! certificates ([`Identity`]) or has a key ([`ClusterKey`]).
 //!
 //! ```text
 //!  Publisher::send ──► queue of the publisher ─┐   ┌───────────────┐

@@ -65,6 +65,25 @@ pub struct Message {
 }
 
 impl Message {
+    /// Of a group by name and number, with this number of a sender: for those who keep messages or bring them from
+    /// elsewhere, and for tests.
+    #[must_use]
+    pub fn new(
+        group: impl Into<Arc<str>>,
+        group_id: GroupId,
+        sender: Origin,
+        number: u64,
+        bytes: Vec<u8>,
+    ) -> Self {
+        Self {
+            group: group.into(),
+            group_id,
+            sender,
+            number,
+            bytes,
+        }
+    }
+
     /// Name of the group it was published to.
     #[must_use]
     pub fn group(&self) -> &str {
