@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidy::{Manifest, Repository};
 
 /// A crate and the crates of this repository that it may depend on.
-const ARROWS: [(&str, &[&str]); 42] = [
+const ARROWS: [(&str, &[&str]); 43] = [
     ("qsm-metrics", &[]),
     ("qsm-advise", &[]),
     ("qsm-dash", &[]),
@@ -121,6 +121,7 @@ const ARROWS: [(&str, &[&str]); 42] = [
             "qsm-relay",
             "qsm-relay-sim",
             "qsm-replica",
+            "qsm-history",
             "qsm-link",
             "qsm-sim",
             "qsm-figures",
@@ -130,6 +131,7 @@ const ARROWS: [(&str, &[&str]); 42] = [
     ),
     ("qsm-object", &[]),
     ("qsm-replica", &["qsm"]),
+    ("qsm-history", &["qsm"]),
     ("qsm-binding", &["qsm"]),
     ("qsm-capi", &["qsm", "qsm-binding"]),
     ("qsm-python", &["qsm", "qsm-binding"]),
@@ -174,9 +176,10 @@ const TESTNET: &str = "qsm-testnet";
 const COUNTED: (&str, &str) = ("qsm-proto", "qsm-seal");
 /// Foreign crates that only the edges may know.
 const EDGES_ONLY: [&str; 5] = ["serde", "serde_json", "clap", "tokio", "tracing"];
-const EDGES: [&str; 13] = [
+const EDGES: [&str; 14] = [
     "qsm-object",
     "qsm-replica",
+    "qsm-history",
     "qsm-admin",
     "qsm-dash",
     "qsm-doctor",

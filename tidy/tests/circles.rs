@@ -13,7 +13,7 @@ use syn::{Attribute, Item, UseTree};
 use tidy::Repository;
 
 /// Modules in the largest circle of each crate. They may only shrink.
-const LARGEST: [(&str, usize); 38] = [
+const LARGEST: [(&str, usize); 39] = [
     ("groupcast", 3),
     ("qsm", 0),
     ("qsm-admin", 0),
@@ -30,6 +30,7 @@ const LARGEST: [(&str, usize); 38] = [
     ("qsm-figures", 5),
     ("qsm-gms", 2),
     ("qsm-handshake", 0),
+    ("qsm-history", 0),
     ("qsm-identity", 0),
     ("qsm-java", 0),
     ("qsm-link", 0),
