@@ -41,13 +41,16 @@ struct Shared {
     origin: Instant,
 }
 
+/// Outcome of a turn of a thread.
+type Turned = Result<(), HistoryError>;
+
 impl Shared {
     fn cores(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, KeeperCore>> {
         self.cores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Repeats a turn until it is told to end, or the turn fails.
-    fn run(&self, mut turn: impl FnMut() -> Result<(), HistoryError>) {
+    fn run(&self, mut turn: impl FnMut() -> Turned) {
         while !self.stop.load(Ordering::Relaxed) {
             if let Err(error) = turn() {
                 let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
