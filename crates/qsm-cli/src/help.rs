@@ -49,6 +49,7 @@ const CODES: &[(&str, &[u8])] = &[
     ("qsm gms", &[0, 1, 2, 5, 130]),
     ("qsm groups", &[0, 1, 2, 3]),
     ("qsm init", &[0, 1, 2]),
+    ("qsm keep", &[0, 1, 2, 130]),
     ("qsm keygen", &[0, 1, 2]),
     ("qsm lab", &[0, 1, 2, 130]),
     ("qsm lab reap", &[0, 1, 2]),

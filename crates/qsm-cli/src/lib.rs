@@ -27,6 +27,7 @@ mod idle;
 mod node;
 mod observer;
 mod origins;
+mod past;
 mod pcapng;
 mod record;
 mod senders;
@@ -59,6 +60,7 @@ use crate::commands::engine::{self, EngineArgs};
 use crate::commands::explain::{self, ExplainArgs};
 use crate::commands::gms::{self, GmsArgs};
 use crate::commands::init::{self, InitArgs};
+use crate::commands::keep::{self, KeepArgs};
 use crate::commands::keygen::{self, KeygenArgs};
 use crate::commands::lab::{self, LabArgs};
 use crate::commands::list::{ListArgs, groups, nodes, regions};
@@ -96,6 +98,8 @@ enum Command {
     Sub(SubArgs),
     /// Open a live object by its address, or the messages of a group
     Open(OpenArgs),
+    /// Keep the last messages of groups for those who join later
+    Keep(KeepArgs),
     /// Run a node that other processes of this host attach to
     Engine(EngineArgs),
     /// Run a membership service on its own
@@ -196,6 +200,7 @@ fn notices(command: &Command) -> LogOptions {
         Command::Pub(args) => args.node.network.notices,
         Command::Sub(args) => args.node.network.notices,
         Command::Open(args) => args.notices(),
+        Command::Keep(args) => args.node.network.notices,
         Command::Engine(args) => args.node.network.notices,
         Command::Gms(args) => args.network.notices,
         Command::Bench(args) => args.notices(),
@@ -240,6 +245,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Pub(args) => publish::run(args),
         Command::Sub(args) => subscribe::run(args),
         Command::Open(args) => open::run(args),
+        Command::Keep(args) => keep::run(args),
         Command::Engine(args) => engine::run(args),
         Command::Gms(args) => gms::run(args),
         Command::Nodes(args) => nodes::run(args),

@@ -45,6 +45,7 @@ const BUDGETED: &str = "tests/budget.rs runs it, with a reader";
 const POD: &str =
     "it takes a network of containers; tests/reach.rs and tests/keys.rs run its options";
 const OPENED: &str = "tests/objects.rs runs it, with addresses of a cluster of its own";
+const KEPT: &str = "tests/history.rs runs it, with a position in a folder of its own";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
 
 /// Each command, in the order in which they are run.
@@ -398,6 +399,17 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         Ends,
     ),
     ("operate/replay.md", "qsm sim run /tmp/qsm-like.txt", Ends),
+    ("guides/late-join.md", "qsm keep news", NotHere(KEPT)),
+    (
+        "guides/late-join.md",
+        "qsm sub news --last 20",
+        NotHere(KEPT),
+    ),
+    (
+        "guides/late-join.md",
+        "qsm sub news --resume news.position",
+        NotHere(KEPT),
+    ),
     (
         "guides/live-objects.md",
         "qsm open 'qsm://floor/prices?type=map'",

@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 57] = [
+pub const EVENTS: [&str; 60] = [
     "address-lost",
     "admitted",
     "alone",
@@ -47,6 +47,8 @@ pub const EVENTS: [&str; 57] = [
     "forged",
     "goodbye",
     "holds",
+    "joined",
+    "keeping",
     "left-out",
     "linked",
     "list-refused",
@@ -59,6 +61,7 @@ pub const EVENTS: [&str; 57] = [
     "mismatched",
     "moved",
     "not-cloned",
+    "not-kept",
     "not-listening",
     "not-live",
     "not-permitted",

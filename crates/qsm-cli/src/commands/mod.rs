@@ -14,6 +14,7 @@ pub(crate) mod engine;
 pub(crate) mod explain;
 pub(crate) mod gms;
 pub(crate) mod init;
+pub(crate) mod keep;
 pub(crate) mod keygen;
 pub(crate) mod lab;
 pub(crate) mod list;

@@ -26,6 +26,7 @@ use qsm_console::stop::Stop;
 use qsm_console::table::printable;
 
 use crate::audience::{AwayReceivers, Gone};
+use crate::commands::keep;
 use crate::frames::{Framing, MESSAGE_BYTES_MAX, Reader, too_long};
 use crate::group_name::check_name;
 use crate::node;
@@ -73,6 +74,10 @@ pub(crate) struct PubArgs {
     /// How long to wait for them
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) wait_timeout: Duration,
+    /// While this runs, keep the last messages of each sender of these groups, so many, for readers that join with
+    /// --last or --resume (see docs/guides/late-join.md)
+    #[arg(long, value_name = "N")]
+    pub(crate) keep: Option<usize>,
     /// Most messages read per second [default: as fast as receivers take them]
     #[arg(long, value_name = "MESSAGES", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: Option<u32>,
@@ -125,6 +130,8 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     });
     let publishers =
         publishers.map_err(|error| node::not_entered(error, &node, &args.node, &args.attach))?;
+    let keeping = |last| keep::beside(&node, &args.groups, last);
+    let keeper = args.keep.map(keeping).transpose()?;
     let here = || Surroundings::of(&node, &args.node, &args.attach, &names);
     wait_for_members(args, &node, &publishers, &stop, &|group, there| {
         waiting.begin(receivers_of(args, group, there, &here()));
@@ -157,6 +164,7 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
         let protocol = &now.protocol;
         protocol.repairs_expired > 0 || protocol.numbers_answered > 0
     });
+    drop(keeper);
     // An engine tells only those who are attached.
     drop(exporter);
     if let Some(format) = args.stats.format(args.node.network.verbose) {

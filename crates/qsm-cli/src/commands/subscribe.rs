@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -21,6 +21,7 @@ use qsm_console::options::{
     AttachOptions, NodeOptions, RecordingOptions, StatsOptions, seconds, size,
 };
 use qsm_console::stop::Stop;
+use qsm_history::Start;
 use qsm_object::Schema;
 
 use crate::delivery::delivery;
@@ -30,6 +31,7 @@ use crate::hold::HoldNotice;
 use crate::idle::Idle;
 use crate::node;
 use crate::origins::Origins;
+use crate::past::{self, Past, PositionFile};
 use crate::record::{Format, Record, read_schema};
 use crate::senders::Senders;
 use crate::spool::Spool;
@@ -100,6 +102,14 @@ pub(crate) struct SubArgs {
     /// after which what is missing counts as lost (`within:50ms`)
     #[arg(long, value_name = "WAY", default_value = "ordered", value_parser = delivery)]
     pub(crate) delivery: DeliveryMode,
+    /// Begin with the last messages of each sender, so many, as far as `qsm keep` or `qsm pub --keep` has them; what is not
+    /// kept is said, and the exit code is 4
+    #[arg(long, value_name = "N", conflicts_with_all = ["latest_by", "delivery"])]
+    pub(crate) last: Option<u64>,
+    /// Go on behind what was written the last time, by this file, which is written each second and at the end. Without
+    /// the file messages begin now, or as --last says. After a crash messages may be written again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["latest_by", "delivery"])]
+    pub(crate) resume: Option<PathBuf>,
     /// End after this many messages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
@@ -168,12 +178,13 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     }
     let stop = Stop::on_signals()?;
     let mut output = Output::new(args, &stop)?;
+    let past = past::start(args.last, args.resume.as_deref())?;
     let node = node::start(&args.node, &args.attach, &args.recording)?;
     let exporter = stats::serve_node(&node, args.stats)?;
     let mut notices = Notices::new(&node, &args.node);
     let names = Names::default();
     notices.find_names(&names)?;
-    let source = Source::new(&node, args);
+    let source = Source::new(&node, args, past, &names);
     // What has happened on the way comes first.
     notices.drain();
     let mut source =
@@ -194,6 +205,8 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
         Ok(0)
     };
     let written = output.finish(&mut notices);
+    // What was not read is not behind a position.
+    let kept_up = source.keep_up(&output, unread.as_ref().is_ok_and(|unread| *unread == 0));
     notices.drain();
     let dropped = source.dropped();
     source.tell_replaced();
@@ -222,9 +235,10 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
         hurried: matches!(args.delivery, DeliveryMode::Within(_)),
         dropped: notices.dropped.max(dropped),
         unwritten,
+        not_kept: source.not_kept(),
     };
     let complete = missing.tell(&notices);
-    unread.and(written)?;
+    unread.and(written).and(kept_up)?;
     match outcome {
         // What did not come in time is missing, and it is known why.
         Err(failure) if failure.code == Code::Timeout => complete.and(Err(failure)),
@@ -245,6 +259,8 @@ struct Missing {
     /// For lack of room in the queue.
     dropped: u64,
     unwritten: u64,
+    /// Of those asked for by --last or --resume.
+    not_kept: u64,
 }
 
 impl Missing {
@@ -291,6 +307,10 @@ impl Missing {
                 ),
                 "against drops `--overflow hold`, a larger --queue, a faster output or a publisher's \
                  --rate",
+            ),
+            (
+                told(self.not_kept, "asked for and not kept"),
+                "have `qsm keep` keep more, or begin with fewer",
             ),
             (
                 told(self.unwritten, "received and not written"),
@@ -395,6 +415,7 @@ fn receive(
             notices.absences.idle();
         }
         output.flush(notices)?;
+        source.keep_up(output, false)?;
         output.note_hold();
     }
     Ok(())
@@ -419,13 +440,15 @@ fn end_idle(args: &SubArgs, count: u64) -> Result<(), Failure> {
 struct Source {
     queue: Queue,
     attached: bool,
+    position: Option<PositionFile>,
     /// Groups left out that were told of.
     told_left_out: usize,
 }
 
-/// All messages, or the newest of each key.
+/// All messages, the newest of each key, or those of the past, too.
 enum Queue {
-    All(Rc<Subscription>),
+    Past(Box<Past>),
+    All(Arc<Subscription>),
     Latest(Latest),
 }
 
@@ -441,7 +464,12 @@ fn key(message: MessageRef<'_>, word: u16) -> Key {
 }
 
 impl Source {
-    fn new(node: &Node, args: &SubArgs) -> Result<Self, RequestError> {
+    fn new(
+        node: &Node,
+        args: &SubArgs,
+        past: Option<Start>,
+        names: &Names,
+    ) -> Result<Self, RequestError> {
         let attached = args.attach.attach.is_some();
         let own = (!attached).then_some(QUEUE_BYTES);
         let usual = match args.latest_by {
@@ -454,17 +482,28 @@ impl Source {
         if let Some(bytes) = args.queue.or(own) {
             options = options.capacity_bytes(bytes);
         }
+        let position = args.resume.as_deref().map(PositionFile::new);
+        if let Some(start) = past {
+            let past = Past::new(node, &args.groups, start, options, names)?;
+            return Ok(Self {
+                queue: Queue::Past(Box::new(past)),
+                attached,
+                position,
+                told_left_out: 0,
+            });
+        }
         // In the order given, and each once.
         let mut seen = HashSet::new();
         let names = args.groups.iter().filter(|name| seen.insert(*name));
         let groups = node.groups(names).options(options);
         let queue = match args.latest_by {
-            None => Queue::All(Rc::new(groups.subscribe()?)),
+            None => Queue::All(Arc::new(groups.subscribe()?)),
             Some(word) => Queue::Latest(groups.latest_by(move |message| key(message, word))?),
         };
         Ok(Self {
             queue,
             attached,
+            position,
             told_left_out: 0,
         })
     }
@@ -473,6 +512,7 @@ impl Source {
     fn recv(&self, until: Instant) -> Result<Option<Received>, RecvError> {
         let left = until.saturating_duration_since(Instant::now());
         match &self.queue {
+            Queue::Past(past) => past.recv(left),
             Queue::All(subscription) => subscription.recv_timeout(left),
             Queue::Latest(latest) => latest.recv_timeout(left),
         }
@@ -482,7 +522,8 @@ impl Source {
     /// only knows the bytes, as many messages as there may be.
     fn queued(&self) -> (usize, usize) {
         let subscription = match &self.queue {
-            Queue::All(subscription) => subscription,
+            Queue::All(subscription) => Arc::clone(subscription),
+            Queue::Past(past) => past.live(),
             Queue::Latest(latest) => return (latest.queued(), usize::MAX),
         };
         let in_ring = self.attached && subscription.followed().is_none();
@@ -494,9 +535,10 @@ impl Source {
     }
 
     /// The queue that senders may wait for.
-    fn waited_for(&self) -> Option<Rc<Subscription>> {
+    fn waited_for(&self) -> Option<Arc<Subscription>> {
         match &self.queue {
-            Queue::All(subscription) => Some(Rc::clone(subscription)),
+            Queue::All(subscription) => Some(Arc::clone(subscription)),
+            Queue::Past(past) => Some(past.live()),
             Queue::Latest(_) => None,
         }
     }
@@ -504,8 +546,27 @@ impl Source {
     /// Messages dropped because this program was too slow.
     fn dropped(&self) -> u64 {
         match &self.queue {
+            Queue::Past(past) => past.live().dropped(),
             Queue::All(subscription) => subscription.dropped(),
             Queue::Latest(latest) => latest.dropped(),
+        }
+    }
+
+    /// Messages that were asked for and were not kept.
+    fn not_kept(&self) -> u64 {
+        match &self.queue {
+            Queue::Past(past) => past.missing(),
+            Queue::All(_) | Queue::Latest(_) => 0,
+        }
+    }
+
+    /// Saves a position behind what is written; at the end the last one.
+    fn keep_up(&mut self, output: &Output, end: bool) -> Result<(), Failure> {
+        match (&self.queue, &mut self.position) {
+            (Queue::Past(past), Some(file)) => {
+                file.keep_up(past, output.messages, output.written(), end)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -561,7 +622,7 @@ struct Output {
     bytes: u64,
     verbose: bool,
     /// The queue that senders may wait for.
-    queue: Option<Rc<Subscription>>,
+    queue: Option<Arc<Subscription>>,
     hold: RefCell<HoldNotice>,
 }
 
@@ -690,6 +751,14 @@ impl Output {
         match self.print && !self.closed() {
             true => self.messages - self.spool.written(),
             false => 0,
+        }
+    }
+
+    /// Messages that are where they were to go.
+    fn written(&self) -> u64 {
+        match self.print {
+            true => self.spool.written(),
+            false => self.messages,
         }
     }
 
