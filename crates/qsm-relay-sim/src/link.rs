@@ -67,6 +67,8 @@ pub struct Bottleneck {
     /// Bytes that wait at most.
     pub queue: u64,
     free: Instant,
+    passed: u64,
+    dropped: u64,
 }
 
 impl Bottleneck {
@@ -77,17 +79,48 @@ impl Bottleneck {
             rate,
             queue,
             free: Instant(0),
+            passed: 0,
+            dropped: 0,
         }
+    }
+
+    /// Has this rate and queue from now on; what waits already goes on to wait.
+    pub fn reshape(&mut self, now: Instant, rate: u64, queue: u64) {
+        let waits = self.waiting(now);
+        (self.rate, self.queue) = (rate, queue);
+        self.free = now.after(self.time(waits));
+    }
+
+    /// Bytes that have passed.
+    #[must_use]
+    pub fn passed(&self) -> u64 {
+        self.passed
+    }
+
+    /// Bytes that were dropped because the queue was full.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// When a packet has passed; `None` if it is dropped.
     pub fn pass(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
-        let waits = self.free.since(now).as_nanos() * u128::from(self.rate) / 1_000_000_000;
-        if waits + u128::from(bytes) > u128::from(self.queue) {
+        if self.waiting(now) + bytes > self.queue {
+            self.dropped += bytes;
             return None;
         }
-        let takes = Duration::from_nanos(bytes * 1_000_000_000 / self.rate);
-        self.free = self.free.max(now).after(takes);
+        self.passed += bytes;
+        self.free = self.free.max(now).after(self.time(bytes));
         Some(self.free)
+    }
+
+    /// Bytes that wait.
+    fn waiting(&self, now: Instant) -> u64 {
+        let bytes = self.free.since(now).as_nanos() * u128::from(self.rate) / 1_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX / 2)
+    }
+
+    fn time(&self, bytes: u64) -> Duration {
+        Duration::from_nanos(bytes * 1_000_000_000 / self.rate.max(1))
     }
 }

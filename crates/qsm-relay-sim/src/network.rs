@@ -69,8 +69,7 @@ pub struct Network {
     queue: BTreeMap<(Instant, u64), Flying>,
     wakeups: BTreeSet<(Instant, usize)>,
     losses: Vec<Loss>,
-    bottleneck: Bottleneck,
-    narrow: BTreeSet<(usize, usize)>,
+    narrow: BTreeMap<(usize, usize), Bottleneck>,
     payload_bytes: Option<usize>,
     /// Number of the last packet that the source has taken.
     taken: u64,
@@ -120,8 +119,7 @@ impl Network {
             queue: BTreeMap::new(),
             wakeups: BTreeSet::new(),
             losses: Vec::new(),
-            bottleneck: Bottleneck::new(1, 0),
-            narrow: BTreeSet::new(),
+            narrow: BTreeMap::new(),
             payload_bytes: None,
             taken: 0,
             order: 0,
@@ -312,15 +310,14 @@ impl Network {
         self.losses.push(loss);
     }
 
-    /// All that goes this way goes through the bottleneck, which is like this from now on.
+    /// All that goes this way goes through a bottleneck from now on.
     pub fn narrow(&mut self, from: usize, to: usize, bottleneck: Bottleneck) {
-        self.bottleneck = bottleneck;
-        self.narrow.insert((from, to));
+        self.narrow.insert((from, to), bottleneck);
     }
 
-    /// The bottleneck, which something else may go through, too.
-    pub fn bottleneck_mut(&mut self) -> &mut Bottleneck {
-        &mut self.bottleneck
+    /// The bottleneck of this way, which something else may go through, too.
+    pub fn bottleneck_mut(&mut self, from: usize, to: usize) -> Option<&mut Bottleneck> {
+        self.narrow.get_mut(&(from, to))
     }
 
     /// The source sends the next packet.
@@ -627,9 +624,9 @@ impl Network {
         let mut leaves = Some(self.now);
         if self.random.chance_ppm(link.loss_ppm) || doomed.is_some() || to == NOBODY {
             leaves = None;
-        } else if self.narrow.contains(&(from, to)) {
+        } else if let Some(bottleneck) = self.narrow.get_mut(&(from, to)) {
             let size = (bytes.len() + OVERHEAD_BYTES) as u64;
-            leaves = self.bottleneck.pass(self.now, size);
+            leaves = bottleneck.pass(self.now, size);
         }
         let what = leaves.map_or(What::Lost, |_| What::Sent);
         self.record(what, Way { from, to }, &packet);

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Bottleneck, Link, Net, PACKET_BYTES, SOURCE, ms};
+use support::{Bottleneck, Growth, Link, Net, PACKET_BYTES, SOURCE, ms};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -46,7 +46,7 @@ fn a_stream_gets_half_as_much_as_a_tcp_flow_beside_it_at_least_and_twice_as_much
     ] {
         let bottleneck = Bottleneck::new(capacity, queue);
         let (mut net, _, receivers) = narrow(delay_ms, 3, bottleneck);
-        net.flow(ms(delay_ms + 2));
+        net.flow(Growth::Reno, ms(delay_ms + 2));
         net.flood(SECOND * 10);
         let before = net.flow_at(0).delivered();
         let ours = throughput(&mut net, receivers[0], 40);

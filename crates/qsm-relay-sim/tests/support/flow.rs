@@ -17,9 +17,19 @@ enum Step {
     Acked(u64, u64),
 }
 
-/// A flow with something to send always: NewReno's window with selective ACKs.
+/// Growth of the window of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// By a packet in a round trip; half of it is left after a loss (RFC 6582).
+    Reno,
+    /// By the time since the last loss; seven tenths are left (RFC 9438).
+    Cubic,
+}
+
+/// A flow with something to send always: a window with selective ACKs.
 #[derive(Debug)]
 pub(crate) struct Tcp {
+    growth: Growth,
     delay: Duration,
     steps: BTreeSet<(Instant, Step)>,
     received: BTreeSet<u64>,
@@ -35,11 +45,15 @@ pub(crate) struct Tcp {
     threshold: f64,
     recover: u64,
     trip: Duration,
+    /// Before the last loss, and when that was: of CUBIC.
+    highest: f64,
+    cut: Instant,
 }
 
 impl Tcp {
-    pub(crate) fn new(delay: Duration) -> Self {
+    pub(crate) fn new(growth: Growth, delay: Duration) -> Self {
         Self {
+            growth,
             delay,
             steps: BTreeSet::new(),
             received: BTreeSet::new(),
@@ -53,6 +67,8 @@ impl Tcp {
             threshold: f64::MAX,
             recover: 0,
             trip: delay * 2,
+            highest: 0.0,
+            cut: Instant(0),
         }
     }
 
@@ -75,7 +91,7 @@ impl Tcp {
         if self.timeout().is_some_and(|at| at <= now) {
             self.lost.extend(self.flying.keys());
             self.flying.clear();
-            self.threshold = (self.window / 2.0).max(2.0);
+            self.cut(now);
             self.window = 1.0;
             self.recover = self.next;
         }
@@ -111,7 +127,7 @@ impl Tcp {
             self.trip = (self.trip * 7 + now.since(sent)) / 8;
             self.window += match self.window < self.threshold {
                 true => 1.0,
-                false => 1.0 / self.window,
+                false => self.growth(now),
             };
         }
         self.lost.remove(&sequence);
@@ -132,9 +148,39 @@ impl Tcp {
             self.lost.insert(*sequence);
         }
         if gone.iter().any(|sequence| *sequence >= self.recover) {
-            self.threshold = (self.window / 2.0).max(2.0);
+            self.cut(now);
             self.window = self.threshold;
             self.recover = self.next;
         }
+    }
+
+    /// Packets that the window grows by with an ACK.
+    fn growth(&self, now: Instant) -> f64 {
+        let reno = 1.0 / self.window;
+        if self.growth == Growth::Reno {
+            return reno;
+        }
+        let (since, trip) = (now.since(self.cut).as_secs_f64(), self.trip.as_secs_f64());
+        let turn = (self.highest * 0.3 / 0.4).cbrt();
+        let target = 0.4 * (since + trip - turn).powi(3) + self.highest;
+        let target = target.min(self.window * 1.5);
+        let like_reno = self.highest * 0.7 + 0.53 * since / trip;
+        match like_reno > self.window.max(target) {
+            true => reno,
+            false => ((target - self.window) / self.window).max(0.01 / self.window),
+        }
+    }
+
+    fn cut(&mut self, now: Instant) {
+        let left = match self.growth {
+            Growth::Reno => 0.5,
+            Growth::Cubic => 0.7,
+        };
+        self.highest = match self.window < self.highest {
+            true => self.window * 0.85,
+            false => self.window,
+        };
+        self.cut = now;
+        self.threshold = (self.window * left).max(2.0);
     }
 }

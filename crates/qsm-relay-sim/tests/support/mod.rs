@@ -8,14 +8,17 @@
 )]
 
 mod flow;
+mod pair;
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-pub(crate) use flow::{PACKET_BYTES, Tcp};
+pub(crate) use flow::{Growth, PACKET_BYTES, Tcp};
+pub(crate) use pair::Pair;
 use qsm_relay::{DATA_HEADER_BYTES, Kind, RateBounds, Receiver, Relay, SendError};
 pub(crate) use qsm_relay_sim::{Bottleneck, Link, SESSION, SOURCE};
 use qsm_relay_sim::{Loss, Network, OVERHEAD_BYTES, Step};
+use qsm_wire::Instant;
 
 pub(crate) fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -25,6 +28,8 @@ pub(crate) fn ms(count: u64) -> Duration {
 pub(crate) struct Net {
     network: Network,
     flows: Vec<Tcp>,
+    /// The bottleneck that flows go through.
+    shared: (usize, usize),
 }
 
 impl Deref for Net {
@@ -47,6 +52,7 @@ impl Net {
         Self {
             network: Network::new(seed, link, window),
             flows: Vec::new(),
+            shared: (SOURCE, 1),
         }
     }
 
@@ -89,11 +95,29 @@ impl Net {
         self.steps().iter().filter(|step| step.is_sent())
     }
 
-    /// A flow through the bottleneck, with this time each way behind it.
-    pub(crate) fn flow(&mut self, delay: Duration) {
-        let (mut flow, now) = (Tcp::new(delay), self.now());
-        flow.run(now, self.network.bottleneck_mut());
+    /// A flow through the bottleneck of the source's first child, with this time each way behind it.
+    pub(crate) fn flow(&mut self, growth: Growth, delay: Duration) {
+        let (mut flow, now) = (Tcp::new(growth, delay), self.now());
+        flow.run(now, self.shared_mut());
         self.flows.push(flow);
+    }
+
+    /// The bottleneck that flows go through.
+    pub(crate) fn shared_mut(&mut self) -> &mut Bottleneck {
+        let (from, to) = self.shared;
+        let bottleneck = self.network.bottleneck_mut(from, to);
+        bottleneck.expect("the source's first child is behind a bottleneck")
+    }
+
+    /// When something happens next, here or to a flow.
+    pub(crate) fn next_step(&self) -> Option<Instant> {
+        let flows = self.flows.iter().filter_map(Tcp::next_step);
+        flows.chain(self.network.next()).min()
+    }
+
+    /// Fills the source's queue, unless its window is full.
+    pub(crate) fn top_up(&mut self) {
+        while self.source().waiting() < 64 && self.send().is_ok() {}
     }
 
     pub(crate) fn flow_at(&self, number: usize) -> &Tcp {
@@ -104,10 +128,11 @@ impl Net {
     pub(crate) fn flood(&mut self, duration: Duration) {
         let end = self.now().after(duration);
         while self.now() < end {
-            // Until the window is full.
-            while self.source().waiting() < 32 && self.send().is_ok() {}
+            self.top_up();
             self.run(ms(1));
         }
+        // Nobody looks at them, and they are many.
+        self.take_steps();
     }
 
     pub(crate) fn receivers_below(&mut self, parent: usize, count: usize) -> Vec<usize> {
@@ -123,12 +148,18 @@ impl Net {
                 && self.network.next().is_none_or(|next| at <= next)
             {
                 self.network.step(at);
-                let now = self.now();
-                for flow in &mut self.flows {
-                    flow.run(now, self.network.bottleneck_mut());
-                }
+                self.run_flows();
             } else if !self.network.step(end) {
                 break;
+            }
+        }
+    }
+
+    fn run_flows(&mut self) {
+        let (now, (from, to)) = (self.now(), self.shared);
+        if let Some(bottleneck) = self.network.bottleneck_mut(from, to) {
+            for flow in &mut self.flows {
+                flow.run(now, bottleneck);
             }
         }
     }
