@@ -124,6 +124,11 @@ impl Past {
         Arc::clone(self.history.borrow().live())
     }
 
+    /// Items that can be received at once, beside those in the queue of the live subscription.
+    pub(crate) fn ready(&self) -> usize {
+        self.history.borrow().ready()
+    }
+
     /// Position behind what was received.
     pub(crate) fn position(&self) -> Position {
         self.history.borrow().position()

@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::thread::yield_now();
     }
 
-    let board = builder.clone().name("board").start()?;
+    let board = builder.name("board").start()?;
     let options = JoinOptions::default();
     let mut history = History::subscribe(&board, ["prices/eur"], Start::Last(5), options)?;
     read(&mut history, 4)?;

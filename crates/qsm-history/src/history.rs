@@ -204,6 +204,13 @@ impl History {
         &self.live
     }
 
+    /// Number of items that were taken out of the live queue, or fetched, and can be received without waiting.
+    #[must_use]
+    pub fn ready(&self) -> usize {
+        let groups = self.groups.values();
+        groups.map(|joining| joining.core.items()).sum()
+    }
+
     /// Tells whether of all groups what was asked for has come or is missing.
     #[must_use]
     pub fn is_joined(&self) -> bool {

@@ -130,6 +130,12 @@ impl JoinerCore {
         self.held_bytes
     }
 
+    /// Number of items for the program.
+    #[must_use]
+    pub fn items(&self) -> usize {
+        self.items.len()
+    }
+
     /// Takes the next item for the program.
     pub fn take_item(&mut self) -> Option<Item> {
         self.items.pop_front()

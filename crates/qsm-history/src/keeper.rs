@@ -124,10 +124,10 @@ impl KeeperCore {
     /// Takes a word of a subscriber.
     pub fn word(&mut self, bytes: &[u8]) {
         match read(bytes) {
-            Some(Word::Ask(Ask { from, round })) => {
-                if self.asking.len() < ASKING_MAX || self.asking.contains_key(&from) {
-                    self.asking.insert(from, round);
-                }
+            Some(Word::Ask(Ask { from, round }))
+                if self.asking.len() < ASKING_MAX || self.asking.contains_key(&from) =>
+            {
+                self.asking.insert(from, round);
             }
             Some(Word::Fetch(fetch)) if fetch.to == self.address => self.fetch(fetch),
             _ => {}

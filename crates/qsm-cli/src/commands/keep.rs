@@ -121,13 +121,17 @@ pub(crate) fn run(args: &KeepArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keeps the last messages of groups that this process publishes to.
+/// Keeps the last messages of groups that this process publishes to, if any are to be kept.
 ///
 /// # Errors
 /// The node does not enter the groups.
-pub(crate) fn beside(node: &Node, groups: &[String], last: usize) -> Result<Keeper, Failure> {
-    let bounds = Bounds::default().messages(last);
-    Keeper::start(node, groups, bounds).map_err(|error| match error {
+pub(crate) fn beside(
+    node: &Node,
+    groups: &[String],
+    last: Option<usize>,
+) -> Result<Option<Keeper>, Failure> {
+    let start = |last| Keeper::start(node, groups, Bounds::default().messages(last));
+    last.map(start).transpose().map_err(|error| match error {
         HistoryError::Request(error) => error.into(),
         other => failed(&other),
     })

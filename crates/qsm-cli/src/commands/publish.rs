@@ -130,8 +130,7 @@ pub(crate) fn run(args: &PubArgs) -> Result<(), Failure> {
     });
     let publishers =
         publishers.map_err(|error| node::not_entered(error, &node, &args.node, &args.attach))?;
-    let keeping = |last| keep::beside(&node, &args.groups, last);
-    let keeper = args.keep.map(keeping).transpose()?;
+    let keeper = keep::beside(&node, &args.groups, args.keep)?;
     let here = || Surroundings::of(&node, &args.node, &args.attach, &names);
     wait_for_members(args, &node, &publishers, &stop, &|group, there| {
         waiting.begin(receivers_of(args, group, there, &here()));

@@ -521,15 +521,15 @@ impl Source {
     /// Messages that have been received and not read, and their bytes; of a ring of an engine, which
     /// only knows the bytes, as many messages as there may be.
     fn queued(&self) -> (usize, usize) {
-        let subscription = match &self.queue {
-            Queue::All(subscription) => Arc::clone(subscription),
-            Queue::Past(past) => past.live(),
+        let (subscription, ready) = match &self.queue {
+            Queue::All(subscription) => (Arc::clone(subscription), 0),
+            Queue::Past(past) => (past.live(), past.ready()),
             Queue::Latest(latest) => return (latest.queued(), usize::MAX),
         };
         let in_ring = self.attached && subscription.followed().is_none();
         match (in_ring, subscription.queued_bytes()) {
-            (false, _) => (subscription.queued(), usize::MAX),
-            (true, 0) => (0, 0),
+            (false, _) => (subscription.queued() + ready, usize::MAX),
+            (true, 0) => (ready, usize::MAX),
             (true, bytes) => (usize::MAX, bytes),
         }
     }
