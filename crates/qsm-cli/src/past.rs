@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use qsm::{GroupOptions, Node, Received, RecvError, RequestError, Subscription};
 use qsm_console::failure::Failure;
+use qsm_console::figures::{count, counted};
 use qsm_console::log::Note;
 use qsm_console::names::Names;
 use qsm_console::table::printable;
 use qsm_history::{
-    History, HistoryError, Item, JoinOptions, Missing, Position, PositionError, Start,
+    History, HistoryError, Item, JoinLimits, JoinOptions, Missing, Position, PositionError, Start,
 };
 
 /// Interval in which positions are written.
@@ -60,7 +61,7 @@ fn refused(path: &Path, error: &PositionError) -> Failure {
 }
 
 impl Past {
-    /// Enters the groups.
+    /// Enters the groups; so many bytes at most are held for each while older messages come.
     ///
     /// # Errors
     /// The node refuses them.
@@ -69,9 +70,13 @@ impl Past {
         groups: &[String],
         start: Start,
         queue: GroupOptions,
+        held_bytes: Option<usize>,
         names: &Names,
     ) -> Result<Self, RequestError> {
-        let options = JoinOptions::default().queue(queue);
+        let mut options = JoinOptions::default().queue(queue);
+        if let Some(bytes) = held_bytes {
+            options = options.limits(JoinLimits::default().held_bytes(bytes));
+        }
         let history = History::subscribe(node, groups, start, options);
         let history = history.map_err(|error| match error {
             HistoryError::Request(error) => error,
@@ -102,8 +107,10 @@ impl Past {
                 Some(Item::Joined(joined)) => {
                     let group = printable(&joined.group);
                     let line = format!(
-                        "joined group {group}: {} kept messages from {} keepers, {} missing",
-                        joined.kept, joined.keepers, joined.missing
+                        "joined group {group}: {}, {} missing, from {}",
+                        counted(joined.kept, "kept message"),
+                        count(joined.missing),
+                        counted(joined.keepers as u64, "keeper")
                     );
                     let note = match joined.keepers {
                         0 => Note::warn("joined", &line),

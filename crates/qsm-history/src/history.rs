@@ -283,8 +283,15 @@ impl History {
             }
             // Of which group it is, is not known: all take note, and one tells.
             told => {
-                for joining in self.groups.values_mut().skip(1) {
-                    joining.core.break_streams(&told);
+                let broken = match &told {
+                    Received::Excluded(_) => Some(None),
+                    Received::LostPackets(lost) => Some(Some(lost.sender)),
+                    _ => None,
+                };
+                for joining in self.groups.values_mut() {
+                    if let Some(sender) = broken {
+                        joining.core.broken(sender);
+                    }
                 }
                 if let Some(joining) = self.groups.values_mut().next() {
                     joining.core.told(told);

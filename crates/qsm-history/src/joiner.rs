@@ -196,27 +196,19 @@ impl JoinerCore {
 
     /// Takes anything else that the live subscription says, and gives it.
     pub fn told(&mut self, told: Received) {
-        self.break_streams(&told);
         self.items.push_back(Item::Told(told));
     }
 
-    /// Takes note of what the live subscription says. Where the stream of a sender is broken and no number tells what is
-    /// missing, keepers are asked for it; what this node dropped itself the next number tells.
-    pub fn break_streams(&mut self, told: &Received) {
-        let broken = |sender: Origin| match told {
-            Received::Excluded(_) => true,
-            Received::LostPackets(lost) => lost.sender == sender,
-            _ => false,
-        };
-        for (_, track) in self
-            .tracks
-            .iter_mut()
-            .filter(|(sender, _)| broken(**sender))
+    /// Takes note that the live stream of a sender, or of all, is broken where no number tells what is missing: keepers
+    /// are asked for it, and the stream begins anew with its next message. What this node dropped itself the next number
+    /// tells.
+    pub fn broken(&mut self, sender: Option<Origin>) {
+        let tracks = self.tracks.iter_mut();
+        for (_, track) in tracks.filter(|(other, _)| sender.is_none_or(|sender| sender == **other))
         {
             track.linked = false;
         }
-        self.shaken |= self.start != Start::Now
-            && matches!(told, Received::Excluded(_) | Received::LostPackets(_));
+        self.shaken |= self.start != Start::Now;
     }
 
     /// Takes a word of a keeper.

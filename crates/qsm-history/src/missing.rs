@@ -94,7 +94,7 @@ impl fmt::Display for MissingCause {
             Self::Gone => "no keeper has them, or none any more; have keepers keep more",
             Self::NoKeeper => "nobody keeps the group, or no keeper answers; run `qsm keep`",
             Self::Held => {
-                "more came live than there was room for while they were fetched; raise `held_bytes`"
+                "more came live than there was room for while they were fetched; raise `held_bytes`, or --queue"
             }
         })
     }
@@ -110,7 +110,7 @@ impl fmt::Display for Joined {
         } = self;
         write!(
             f,
-            "group {group:?} is live: {kept} messages came from {keepers} keepers, {missing} are missing"
+            "group {group:?} is live: {kept} kept, {missing} missing, keepers that answer: {keepers}"
         )
     }
 }

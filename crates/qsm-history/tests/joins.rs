@@ -1,13 +1,13 @@
 //! Drawn runs of keepers and subscribers on a network without sockets: subscribers join in mid-stream and go on from
-//! positions, keepers die, begin and pause, senders begin anew, words and live messages are lost. A checker reads what
-//! each subscriber was given.
+//! positions, keepers die, begin and pause, senders begin anew, members are excluded, words and live messages are lost.
+//! A checker reads what each subscriber was given.
 //!
-//! 200 seeds of each kind in a run of the tests; `QSM_HISTORY_RUNS=10000` for more.
+//! 100 seeds of each kind in a run of the tests; `QSM_HISTORY_RUNS=10000` for more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use qsm::{GroupId, Incarnation, Lost, Message, NodeId, Origin};
+use qsm::{GroupId, Incarnation, Lost, LostCause, Message, NodeId, Origin, Received};
 use qsm_history::{
     Address, Bounds, Item, JoinLimits, JoinerCore, KeeperCore, Missing, MissingCause, Position,
     Start,
@@ -71,6 +71,9 @@ enum Weather {
 enum Packet {
     Live(Origin, u64),
     Lost(Origin, u64),
+    Expired(Origin, u64),
+    /// The member was excluded, and has come back.
+    Broken,
     Word(Vec<u8>),
 }
 
@@ -249,6 +252,9 @@ impl World {
             let stays = self.weather == Weather::Calm && id == 0;
             let lost = !stays && self.random.chance(300);
             let packet = match lost {
+                true if self.weather == Weather::Wild && self.random.chance(4) => {
+                    Packet::Expired(origin, number)
+                }
                 true => Packet::Lost(origin, number),
                 false => Packet::Live(origin, number),
             };
@@ -290,7 +296,10 @@ impl World {
                         Packet::Live(origin, number) => {
                             core.message(origin, GroupId(1), number, content(origin, number), now);
                         }
-                        Packet::Lost(origin, number) => core.lost(origin, number),
+                        Packet::Lost(origin, number) | Packet::Expired(origin, number) => {
+                            core.lost(origin, number);
+                        }
+                        Packet::Broken => {}
                         Packet::Word(word) => core.word(&word),
                     }
                 }
@@ -306,6 +315,11 @@ impl World {
                         Packet::Lost(origin, number) => {
                             reader.core.lost(Lost::new(GROUP, origin, number, number));
                         }
+                        Packet::Expired(origin, number) => {
+                            let lost = Lost::new(GROUP, origin, number, number);
+                            reader.core.lost(lost.because(LostCause::Expired));
+                        }
+                        Packet::Broken => reader.core.broken(None),
                         Packet::Word(word) => reader.core.word(&word, now),
                     }
                 }
@@ -374,6 +388,15 @@ impl World {
                     origin.incarnation.0 += 1;
                     self.begin_life(origin);
                 }
+            }
+            5 if !stays && self.random.chance(2) => {
+                let back = self.now + Duration::from_millis(self.random.below(2500));
+                let member = self.members.get_mut(&id).unwrap();
+                // What is on its way to it is lost, and what is sent until then.
+                member.queue.clear();
+                member.queue.push((back, Packet::Broken));
+                member.known_at.values_mut().for_each(|at| *at = back);
+                member.paused_until = back;
             }
             _ => {
                 let pause = Duration::from_millis(self.random.below(3000));
@@ -470,6 +493,7 @@ fn read(log: &[Item]) -> Result<BTreeMap<Origin, (u64, u64)>, String> {
                 (message.sender(), message.number(), message.number())
             }
             Item::Missing(missing) => (missing.sender, missing.first, missing.last),
+            Item::Told(Received::Lost(lost)) => (lost.sender, lost.first, lost.last),
             _ => continue,
         };
         if first > last {
@@ -528,7 +552,7 @@ fn check(reader: &Reader, outcome: &Outcome, to_the_end: bool) -> Result<(), Str
 
 fn runs() -> u64 {
     let asked = std::env::var("QSM_HISTORY_RUNS");
-    asked.map_or(200, |runs| runs.parse().unwrap())
+    asked.map_or(100, |runs| runs.parse().unwrap())
 }
 
 fn run_all(weather: Weather) {

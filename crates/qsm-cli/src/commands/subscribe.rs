@@ -484,7 +484,7 @@ impl Source {
         }
         let position = args.resume.as_deref().map(PositionFile::new);
         if let Some(start) = past {
-            let past = Past::new(node, &args.groups, start, options, names)?;
+            let past = Past::new(node, &args.groups, start, options, args.queue, names)?;
             return Ok(Self {
                 queue: Queue::Past(Box::new(past)),
                 attached,
