@@ -55,6 +55,45 @@ fn members_have_the_rights_of_their_tokens_and_strangers_are_told() {
 }
 
 #[test]
+fn late_join_takes_rights_to_the_groups_of_its_words() {
+    let plant = Plant::new();
+    let keeping = ["news/history/*", "news", "news/history"];
+    let [answers, news, questions] = keeping;
+    let rights = [
+        "--publish",
+        answers,
+        "--subscribe",
+        news,
+        "--subscribe",
+        questions,
+    ];
+    let keeper = plant.member("keeper", &rights);
+    let rights = [
+        "--publish",
+        questions,
+        "--subscribe",
+        news,
+        "--subscribe",
+        answers,
+    ];
+    let late = plant.member("late", &rights);
+    let reader = plant.member("reads", &["--subscribe", news]);
+    let mut keep = plant.start(&["keep", "news"], &keeper);
+    let told = Lines::of_stderr(&mut keep.0);
+    told.wait("that it keeps", |line| line.contains("keeping news"));
+    let published = plant.run(&["pub", "news"], &plant.file("writer.key"), b"1\n2\n3\n");
+    assert_code(&published, 0);
+    let words = ["sub", "news", "--last", "2", "--count", "2"];
+    let seen = plant.run(&words, &late, b"");
+    assert_code(&seen, 0);
+    assert_eq!(seen.stdout, b"2\n3\n");
+    let refused = plant.run(&words, &reader, b"");
+    assert_code(&refused, 1);
+    let reason = stderr(&refused);
+    assert!(reason.contains("group \"news/history"), "{reason}");
+}
+
+#[test]
 fn a_revoked_member_ends_in_mid_stream_and_says_why() {
     let mut plant = Plant::new();
     let events = plant.service_events();

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use support::{Cluster, Lines, Running, assert_code, stderr};
+use support::{Cluster, Lines, Running, assert_code, stderr, text as path_of};
 
 /// Starts `qsm keep` and waits until it keeps.
 fn keep(cluster: &Cluster, words: &[&str]) -> Running {
@@ -101,6 +101,31 @@ fn sub_goes_on_behind_what_it_has_written() {
 }
 
 #[test]
+fn a_reader_that_is_killed_goes_on_without_a_gap() {
+    let cluster = Cluster::new();
+    let _keeper = keep(&cluster, &["--last", "5000"]);
+    let path = path_of(&cluster.folder.join("news.position"));
+    let resume = ["sub", "news", "--resume", &path];
+    let mut killed = cluster.start(&resume);
+    let written = Lines::of_stdout(&mut killed.0);
+    let input = cluster.file("numbers", lines(1..=4000).as_bytes());
+    let words = ["pub", "news", "--file", &input, "--rate", "1500"];
+    let publisher = cluster.start(&[&words[..], &["--wait-members", "2"]].concat());
+    written.wait("the middle", |line| line == "2500");
+    drop(killed);
+    let last = written.iter().last();
+    let last: u32 = last.map_or(2500, |line| line.parse().unwrap());
+    // The killed one may be said to lack something.
+    drop(publisher.output());
+    let seen = cluster.run(&[&resume[..], &["--until-idle", "2"]].concat(), b"");
+    assert_code(&seen, 0);
+    let seen = text(&seen);
+    let first: u32 = seen.lines().next().unwrap().parse().unwrap();
+    assert!(1 < first && first <= last + 1, "{first} behind {last}");
+    assert_eq!(seen, lines(first..=4000));
+}
+
+#[test]
 fn a_second_keeper_goes_on_where_the_first_is_killed_and_pub_keeps_too() {
     let cluster = Cluster::new();
     let first = keep(&cluster, &["--rate", "300k"]);
@@ -134,4 +159,25 @@ fn a_second_keeper_goes_on_where_the_first_is_killed_and_pub_keeps_too() {
     assert_eq!(text(&seen), "one\ntwo\n");
     drop(input);
     assert_code(&publisher.output(), 0);
+}
+
+#[test]
+fn attached_processes_keep_and_begin_with_the_past() {
+    let cluster = Cluster::new();
+    let path = path_of(&cluster.folder.join("engine"));
+    let mut engine = cluster.start(&["engine", "--at", &path]);
+    Lines::of_stdout(&mut engine.0).wait("that it is there", |line| line.contains("sharing at"));
+    let attached = |words: &[&str]| {
+        let mut command = support::qsm();
+        command.args(words).args(["--attach", &path]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Running(command.stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let mut keeper = attached(&["keep", "news"]);
+    let said = Lines::of_stderr(&mut keeper.0);
+    said.wait("that it keeps", |line| line.contains("keeping news"));
+    publish(&cluster, 1..=4);
+    let seen = attached(&["sub", "news", "--last", "3", "--count", "3"]).output();
+    assert_code(&seen, 0);
+    assert_eq!(text(&seen), lines(2..=4));
 }
