@@ -1,122 +1,190 @@
-//! Measures of a receiver: what it gets, what it loses, and the rate that it could take.
+//! Measures of a receiver: what comes in a round trip, and what of it is lost.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use qsm_wire::{Instant, nanoseconds};
 
-use crate::equation::{ALL_LOST, loss_at, tcp_rate};
-use crate::losses::Losses;
-use crate::packet::Limit;
+use crate::packet::{Limit, WINDOW_MAX};
 
-/// Shortest time over which a rate is measured.
-const SPAN_MIN: Duration = Duration::from_millis(5);
-/// Packets in which a rate is measured at least, unless they come too slowly.
-const PACKETS_MIN: u32 = 4;
+/// Spans in a round trip.
+const SPANS: u32 = 4;
+/// Shortest span.
+const SPAN_MIN: Duration = Duration::from_millis(2);
+/// Spans that are remembered: those of a round trip, also after it has grown, and the one that goes on.
+const SPANS_MAX: usize = 12;
+/// Round trips of which the highest rate counts.
+const ROUNDS: usize = 10;
 /// Bytes of the headers of IP and UDP, which the network counts too.
 const OVERHEAD_BYTES: u64 = 28;
 
-/// The way from a source, as far as its receiver knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Path {
-    pub(crate) round_trip_us: u32,
-    /// Rate of the source, bytes a second.
-    pub(crate) rate: u64,
+/// Packets that came in a part of a round trip.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    /// It has the numbers behind this one, up to `last`.
+    after: u64,
+    last: u64,
+    began: Instant,
+    bytes: u64,
+    packets: u64,
+}
+
+/// Measure over a round trip.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sample {
+    /// Bytes a second; 0: nothing is measured.
+    rate: u64,
+    last: u64,
+    packets: u32,
+    lost: u32,
 }
 
 /// Gauge of what comes to a receiver. Rules R-RELAY-13, R-RELAY-14.
 #[derive(Debug, Clone)]
 pub(crate) struct Gauge {
     receiver: u64,
-    losses: Losses,
-    /// Smoothed size of a packet, eighths of a byte.
-    size: u64,
-    /// What has come since then.
-    since: Instant,
-    bytes: u64,
-    packets: u32,
-    /// Bytes a second, measured last; 0: not yet.
-    received: u64,
-    arrived: Instant,
+    highest: u64,
+    /// The newest one goes on.
+    spans: VecDeque<Span>,
+    sample: Sample,
+    /// The highest rate of each of the last round trips.
+    rounds: [u64; ROUNDS],
+    round: usize,
+    round_began: Instant,
 }
 
 impl Gauge {
     pub(crate) fn new(receiver: u64, now: Instant) -> Self {
         Self {
             receiver,
-            losses: Losses::new(),
-            size: 0,
-            since: now,
-            bytes: 0,
-            packets: 0,
-            received: 0,
-            arrived: now,
+            highest: 0,
+            spans: VecDeque::with_capacity(SPANS_MAX),
+            sample: Sample::default(),
+            rounds: [0; ROUNDS],
+            round: 0,
+            round_began: now,
         }
     }
 
-    /// Takes note of a packet that came for the first time; true if it shows a loss event.
+    /// Takes note of a packet that came for the first time, and not as a repair; true if a new sample is
+    /// measured by it.
     pub(crate) fn arrived(
         &mut self,
         now: Instant,
         sequence: u64,
         bytes: usize,
-        path: Path,
+        round_trip: Duration,
     ) -> bool {
-        let round_trip_us = path.round_trip_us;
-        let round_trip = Duration::from_micros(u64::from(round_trip_us));
         let bytes = bytes as u64 + OVERHEAD_BYTES;
-        self.size = match self.size {
-            0 => bytes * 8,
-            size => size - size / 8 + bytes,
+        if sequence <= self.highest {
+            self.overtaken(sequence, bytes);
+            return false;
+        }
+        let leap = sequence - self.highest > WINDOW_MAX;
+        let before = self.highest;
+        self.highest = sequence;
+        let open = match self.spans.back() {
+            Some(open) if !leap => open.began,
+            _ => {
+                self.spans.clear();
+                self.open(now, sequence - 1, sequence, bytes);
+                return false;
+            }
         };
-        let span = round_trip.max(SPAN_MIN);
-        if self.received > 0 && now.since(self.arrived) > span * 8 {
-            // The source was silent: that is no rate.
-            (self.since, self.bytes, self.packets) = (now, 0, 0);
-        } else {
-            self.bytes += bytes;
-            self.packets += 1;
+        let ends = now.since(open) >= (round_trip / SPANS).max(SPAN_MIN);
+        let measured = ends && self.measure(now, round_trip);
+        if ends {
+            self.open(now, before, sequence, bytes);
+        } else if let Some(open) = self.spans.back_mut() {
+            open.last = sequence;
+            open.bytes += bytes;
+            open.packets += 1;
         }
-        self.arrived = now;
-        let elapsed = now.since(self.since);
-        let enough = self.packets >= PACKETS_MIN || elapsed >= span * 4;
-        if elapsed >= span && enough {
-            let elapsed = u128::from(nanoseconds(elapsed).max(1));
-            let rate = u128::from(self.bytes) * 1_000_000_000 / elapsed;
-            self.received = u64::try_from(rate).unwrap_or(u64::MAX);
-            (self.since, self.bytes, self.packets) = (now, 0, 0);
-        }
-        let before = self.losses.any();
-        let news = self.losses.arrived(now, sequence, round_trip);
-        if news && !before {
-            self.begin(path);
-        }
-        news
+        measured
     }
 
-    /// The rate that this receiver can take, with the round trip to its source, once known.
-    pub(crate) fn limit(&self, round_trip_us: u32) -> Limit {
-        let loss_ppb = self.losses.rate_ppb();
-        let rate = match loss_ppb {
-            0 => self.received.saturating_mul(2),
-            _ => tcp_rate(self.size / 8, round_trip_us, loss_ppb).max(1),
-        };
+    /// Takes note of a repair, which takes room on the way as well.
+    pub(crate) fn repaired(&mut self, bytes: usize) {
+        if let Some(open) = self.spans.back_mut() {
+            open.bytes += bytes as u64 + OVERHEAD_BYTES;
+        }
+    }
+
+    /// Packets that have come in the round trip of the newest measure.
+    pub(crate) fn round_trip_packets(&self) -> usize {
+        let came = self.sample.packets - self.sample.lost;
+        usize::try_from(came).unwrap_or(usize::MAX / 2)
+    }
+
+    /// Its newest measure, with the round trips to its source that it has now, and had at least.
+    pub(crate) fn limit(&self, round_trip_us: u32, least_us: u32) -> Limit {
+        let behind = self.highest.saturating_sub(self.sample.last);
         Limit {
             receiver: self.receiver,
-            rate,
+            rate: self.rounds.iter().copied().max().unwrap_or(0),
+            received: self.sample.rate,
+            highest: self.highest,
+            behind: u32::try_from(behind).unwrap_or(u32::MAX),
+            packets: self.sample.packets,
+            lost: self.sample.lost,
             round_trip_us,
-            loss_ppb,
+            least_us,
         }
     }
 
-    /// At the first loss the source has gone too far: half of what came is taken for what TCP would
-    /// have sent (RFC 5348, 6.3.1).
-    fn begin(&mut self, path: Path) {
-        let rate = match self.received {
-            0 => path.rate,
-            received => received,
+    fn open(&mut self, now: Instant, after: u64, last: u64, bytes: u64) {
+        if self.spans.len() >= SPANS_MAX {
+            self.spans.pop_front();
+        }
+        self.spans.push_back(Span {
+            after,
+            last,
+            began: now,
+            bytes,
+            packets: 1,
+        });
+    }
+
+    /// Measures over the round trip that has ended a span ago: until now packets may have been overtaken.
+    fn measure(&mut self, now: Instant, round_trip: Duration) -> bool {
+        let Some(newest) = self.spans.back().copied() else {
+            return false;
         };
-        let loss = loss_at(self.size / 8, path.round_trip_us, rate / 2);
-        self.losses.begin(u64::from(ALL_LOST / loss.max(1)));
+        let (mut bytes, mut packets) = (0, 0);
+        for span in self.spans.iter().rev().skip(1) {
+            bytes += span.bytes;
+            packets += span.packets;
+            let elapsed = newest.began.since(span.began);
+            if elapsed < round_trip.max(SPAN_MIN * SPANS) {
+                continue;
+            }
+            let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanoseconds(elapsed).max(1));
+            let expected = newest.after - span.after;
+            self.sample = Sample {
+                rate: u64::try_from(rate).unwrap_or(u64::MAX).max(1),
+                last: newest.after,
+                packets: u32::try_from(expected).unwrap_or(u32::MAX),
+                lost: u32::try_from(expected.saturating_sub(packets)).unwrap_or(u32::MAX),
+            };
+            if now.since(self.round_began) >= round_trip {
+                self.round_began = now;
+                self.round = (self.round + 1) % ROUNDS;
+                self.rounds[self.round] = 0;
+            }
+            let highest = &mut self.rounds[self.round];
+            *highest = self.sample.rate.max(*highest);
+            return true;
+        }
+        false
+    }
+
+    /// A packet that was thought missing has come.
+    fn overtaken(&mut self, sequence: u64, bytes: u64) {
+        let mut spans = self.spans.iter_mut().rev();
+        if let Some(span) = spans.find(|it| it.after < sequence && sequence <= it.last) {
+            span.bytes += bytes;
+            span.packets += 1;
+        }
     }
 }
 
@@ -124,52 +192,66 @@ impl Gauge {
 mod tests {
     use super::*;
 
+    const TRIP: Duration = Duration::from_millis(20);
     const TRIP_US: u32 = 20_000;
-    const PATH: Path = Path {
-        round_trip_us: TRIP_US,
-        rate: 1_000_000,
-    };
 
-    /// Packets of 1000 bytes with headers, one each millisecond, from the first of these numbers on.
-    fn feed(gauge: &mut Gauge, sequences: impl Iterator<Item = u64>) {
-        for sequence in sequences {
-            gauge.arrived(Instant(sequence * 1_000_000), sequence, 972, PATH);
+    /// Packets of 1000 bytes with headers, in this order, one each millisecond.
+    fn fed(sequences: impl Iterator<Item = u64>) -> Gauge {
+        let mut gauge = Gauge::new(5, Instant(0));
+        for (at, sequence) in sequences.enumerate() {
+            gauge.arrived(Instant(at as u64 * 1_000_000), sequence, 972, TRIP);
         }
+        gauge
     }
 
-    /// R-RELAY-14.
+    /// R-RELAY-13.
     #[test]
-    fn without_losses_a_receiver_can_take_twice_what_it_gets() {
-        let mut gauge = Gauge::new(5, Instant(0));
-        assert_eq!(gauge.limit(TRIP_US).rate, 0);
-        feed(&mut gauge, 1..=200);
-        let limit = gauge.limit(TRIP_US);
-        assert_eq!((limit.receiver, limit.loss_ppb), (5, 0));
-        assert_eq!(limit.rate, 2_000_000);
+    fn what_comes_in_a_round_trip_is_its_rate() {
+        assert_eq!(Gauge::new(5, Instant(0)).limit(TRIP_US, 1).rate, 0);
+        let limit = fed(1..=200).limit(TRIP_US, 15_000);
+        assert_eq!((limit.receiver, limit.lost), (5, 0));
+        assert_eq!((limit.rate, limit.received), (1_000_000, 1_000_000));
+        assert_eq!((limit.highest, limit.packets), (200, 20));
+        assert!((5..=10).contains(&limit.behind), "{}", limit.behind);
+        assert_eq!((limit.round_trip_us, limit.least_us), (TRIP_US, 15_000));
+    }
+
+    /// R-RELAY-13.
+    #[test]
+    fn packets_that_do_not_come_are_lost_and_those_that_come_late_are_not() {
+        let limit = fed((1..=300).filter(|it| it % 10 != 5)).limit(TRIP_US, TRIP_US);
+        assert!((20..=24).contains(&limit.packets), "{}", limit.packets);
+        assert!((2..=3).contains(&limit.lost), "{}", limit.lost);
+        // Each second packet is overtaken by two.
+        let swapped = (1..=300).map(|it| match it % 3 {
+            0 => it - 2,
+            _ => it + 1,
+        });
+        assert_eq!(fed(swapped).limit(TRIP_US, TRIP_US).lost, 0);
     }
 
     #[test]
-    fn the_first_loss_halves_what_came() {
-        let mut gauge = Gauge::new(5, Instant(0));
-        feed(&mut gauge, (1..=300).filter(|it| *it != 295));
-        let rate = gauge.limit(TRIP_US).rate;
-        assert!((480_000..520_000).contains(&rate), "{rate}");
+    fn the_highest_rate_of_ten_round_trips_is_kept() {
+        let mut gauge = fed(1..=200);
+        let half = |gauge: &mut Gauge, packets: core::ops::Range<u64>| {
+            for at in packets {
+                gauge.arrived(Instant((200 + at * 2) * 1_000_000), 200 + at, 972, TRIP);
+            }
+        };
+        half(&mut gauge, 1..60);
+        let limit = gauge.limit(TRIP_US, TRIP_US);
+        assert_eq!((limit.rate, limit.received), (1_000_000, 500_000));
+        half(&mut gauge, 60..200);
+        assert_eq!(gauge.limit(TRIP_US, TRIP_US).rate, 500_000);
     }
 
     #[test]
-    fn a_loss_before_anything_is_measured_halves_the_rate_of_the_source() {
-        let mut gauge = Gauge::new(5, Instant(0));
-        feed(&mut gauge, [1, 3, 4, 5, 6].into_iter());
-        let rate = gauge.limit(TRIP_US).rate;
-        assert!((480_000..520_000).contains(&rate), "{rate}");
-    }
-
-    #[test]
-    fn a_silent_source_does_not_lower_the_rate() {
-        let mut gauge = Gauge::new(5, Instant(0));
-        feed(&mut gauge, 1..=200);
-        let later = Instant(60_000_000_000);
-        gauge.arrived(later, 201, 972, PATH);
-        assert_eq!(gauge.limit(TRIP_US).rate, 2_000_000);
+    fn a_leap_beyond_any_window_begins_anew() {
+        let mut gauge = fed(1..=200);
+        let far = u64::MAX / 2;
+        for at in 0..10 {
+            assert!(!gauge.arrived(Instant((200 + at) * 1_000_000), far + at, 972, TRIP));
+        }
+        assert_eq!(gauge.limit(TRIP_US, TRIP_US).lost, 0);
     }
 }

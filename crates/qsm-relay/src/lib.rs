@@ -10,7 +10,7 @@
 //! | suppression: of all NACKs for a packet, one goes on | `nack` |
 //! | subcast: a repair goes to those children alone that have asked for it | `session` |
 //! | election of a replier for each packet, out of who has asked and who has not, without messages | `nack` |
-//! | rate of the source by its slowest receiver, as TFMCC (RFC 4654): of each relay's children the slowest is passed up | `rates`, `pace` |
+//! | rate of the source by its slowest receiver: a model of the way there, as BBR has it; of each relay's children the slowest is passed up | `rates`, `model`, `pace` |
 //!
 //! ```text
 //!            Data, Heartbeat, Joined, Nack (to an elected replier) ──►
@@ -63,11 +63,11 @@ mod cache;
 mod cadence;
 mod children;
 mod context;
-mod equation;
+mod departures;
 mod gauge;
 mod limits;
 mod links;
-mod losses;
+mod model;
 mod nack;
 mod outbox;
 mod pace;
@@ -83,6 +83,7 @@ mod stats;
 mod timers;
 mod timing;
 mod track;
+mod window;
 
 pub use links::Links;
 pub use pace::RateBounds;

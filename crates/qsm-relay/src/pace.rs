@@ -1,22 +1,25 @@
-//! Rate of a source: that of its slowest receiver (RFC 4654, section 3).
+//! Pace of a source: when the next packet may go.
 
 use core::time::Duration;
 
 use qsm_wire::{Instant, nanoseconds};
 
+use crate::departures::Departures;
+use crate::model::{Model, PACKETS_FIRST, per_second};
 use crate::packet::Limit;
 use crate::reporter::Tempo;
 
-/// Packets in the first round trip (RFC 5348, 4.2).
-const FIRST_PACKETS: u64 = 4;
 /// Round trips without feedback after which the rate is halved.
 const SILENT_TRIPS: u32 = 10;
 /// Shortest such time.
 const SILENCE_MIN: Duration = Duration::from_millis(500);
-/// What a source may be behind, so that a late timer costs nothing (RFC 5348, 4.6).
-const BURST: Duration = Duration::from_millis(2);
-/// Shortest round trip that the growth of the rate goes by.
-const TRIP_MIN_US: u32 = 100;
+/// Part of the rate at which the source goes on when it has sent more than is usual without a report.
+const SLOWER: u64 = 4;
+/// Most times that it is halved.
+const HALVINGS_MAX: u32 = 16;
+/// Bounds of what a source may be behind, so that a late timer costs nothing: an eighth of a round trip.
+const BURST_MIN: Duration = Duration::from_millis(2);
+const BURST_MAX: Duration = Duration::from_millis(10);
 /// Bytes of the headers of IP and UDP, which the network counts too.
 const OVERHEAD_BYTES: u64 = 28;
 
@@ -44,15 +47,15 @@ impl Default for RateBounds {
 pub(crate) struct Pace {
     bounds: RateBounds,
     rate: u64,
-    /// Nobody has lost anything yet.
-    slow_start: bool,
-    /// The slowest receiver, by its last word.
-    limit: Limit,
-    /// When the rate was raised last, or could have been.
-    raised: Instant,
+    model: Model,
+    departures: Departures,
+    /// Bytes that may go at this rate before more is heard.
+    room: u64,
     heard: Instant,
     /// Something was sent since.
     sent: bool,
+    /// Times that silence has halved the rate since.
+    halvings: u32,
     /// Smoothed size of a packet, eighths of a byte.
     size: u64,
     /// When the next packet may go.
@@ -64,27 +67,34 @@ impl Pace {
         Self {
             bounds,
             rate: bounds.min.max(1),
-            slow_start: true,
-            limit: Limit::default(),
-            raised: Instant(0),
+            model: Model::new(),
+            departures: Departures::default(),
+            room: u64::MAX,
             heard: Instant(0),
             sent: false,
+            halvings: 0,
             size: 0,
             next: Instant(0),
         }
     }
 
-    /// The rate, and whom it goes by.
+    /// The slowest receiver, and what it gets.
     pub(crate) fn tempo(&self) -> Tempo {
+        let Limit { receiver, rate, .. } = self.model.limit();
         Tempo {
-            limiting: self.limit.receiver,
-            rate: self.rate,
+            limiting: receiver,
+            rate,
         }
     }
 
-    /// The slowest receiver, by its last word.
-    pub(crate) fn limit(&self) -> Limit {
-        self.limit
+    /// Bytes a second.
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// The way to the slowest receiver.
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
     }
 
     /// When the next packet may be sent.
@@ -98,8 +108,9 @@ impl Pace {
         Duration::from_nanos(u64::try_from(gap).unwrap_or(u64::MAX))
     }
 
-    /// A packet of so many bytes is sent now.
-    pub(crate) fn sent(&mut self, now: Instant, bytes: usize) {
+    /// A packet or repair of so many bytes is sent now. `highest`: the newest packet that was sent, this one
+    /// included.
+    pub(crate) fn sent(&mut self, now: Instant, highest: u64, bytes: usize) {
         let bytes = bytes as u64 + OVERHEAD_BYTES;
         self.size = match self.size {
             0 => bytes * 8,
@@ -109,72 +120,78 @@ impl Pace {
             self.heard = self.heard.max(now);
             self.sent = true;
         }
-        let earliest = Instant(now.0.saturating_sub(nanoseconds(BURST)));
+        let trip = self.round_trip();
+        self.departures.sent(now, highest, bytes, trip);
+        let burst = (trip / 8).clamp(BURST_MIN, BURST_MAX);
+        let earliest = Instant(now.0.saturating_sub(nanoseconds(burst)));
         let cost = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate);
         let cost = u64::try_from(cost).unwrap_or(u64::MAX);
         self.next = Instant(self.next.max(earliest).0.saturating_add(cost));
+        let room = self.room.saturating_sub(bytes);
+        if room == 0 && self.room > 0 {
+            let least = self.model.least_rate(self.packet_bytes());
+            self.adopt(now, (self.rate / SLOWER).max(least));
+        }
+        self.room = room;
     }
 
-    /// The slowest receiver's limit, from the children's newest words.
+    /// There was nothing to send until now.
+    pub(crate) fn rested(&mut self, now: Instant) {
+        if self.next <= now {
+            self.departures.idle();
+        }
+    }
+
+    /// The slowest receiver's word.
     pub(crate) fn heard(&mut self, now: Instant, limit: Limit) {
-        (self.heard, self.sent) = (now, false);
-        if self.limit.rate == 0 {
-            let trip = u64::from(limit.round_trip_us.max(TRIP_MIN_US));
-            let first = FIRST_PACKETS * self.packet_bytes() * 1_000_000 / trip;
-            self.rate = self.rate.max(first);
-            self.raised = now;
-        }
-        self.limit = limit;
-        let rate = match limit.loss_ppb {
-            0 if self.slow_start => limit.rate.clamp(self.rate, self.rate.saturating_mul(2)),
-            // Who loses nothing may be faster, and is not overtaxed.
-            0 => limit.rate.clamp(self.rate, self.grown(now)),
-            _ => limit.rate.min(self.grown(now)),
+        self.heard_something(now);
+        let packet = self.packet_bytes();
+        self.model.heard(now, limit, &self.departures, packet);
+        self.room = self.model.room(packet);
+        let rate = match self.model.rate(packet) {
+            rate if self.room == 0 => rate / SLOWER,
+            rate => rate,
         };
-        if limit.loss_ppb > 0 {
-            self.slow_start = false;
-        }
-        self.raised = now;
-        self.rate = rate.clamp(self.bounds.min.max(1), self.bounds.max.max(1));
-        self.keep_waiting_bounded(now);
+        let rate = rate.max(self.model.least_rate(packet));
+        self.adopt(now, rate);
     }
 
     /// A round trip to the source is known now, and nothing else: the first packets may go.
     pub(crate) fn measured(&mut self, now: Instant, round_trip_us: u32) {
-        if self.limit.rate == 0 && round_trip_us > 0 {
-            let trip = u64::from(round_trip_us.max(TRIP_MIN_US));
-            let first = FIRST_PACKETS * self.packet_bytes() * 1_000_000 / trip;
-            self.rate = first.clamp(self.bounds.min.max(1), self.bounds.max.max(1));
-            self.raised = now;
-            self.keep_waiting_bounded(now);
+        if self.model.bandwidth() == 0 && round_trip_us > 0 {
+            let first = PACKETS_FIRST * self.packet_bytes();
+            self.adopt(now, per_second(first, round_trip_us));
         }
     }
 
     /// When silence of all children would halve the rate.
     pub(crate) fn silence_due(&self) -> Instant {
-        if self.sent && self.limit.rate > 0 {
+        if self.sent && self.model.bandwidth() > 0 && self.halvings < HALVINGS_MAX {
             self.heard.after(self.patience())
         } else {
             Instant::NEVER
         }
     }
 
-    /// Halves the rate if nobody has said anything for too long (RFC 5348, 4.4).
+    /// Halves the rate if nobody has said anything for too long. What is known of the way is kept for the next
+    /// word.
     pub(crate) fn look(&mut self, now: Instant) {
         if now >= self.silence_due() {
-            self.rate = (self.rate / 2).max(self.bounds.min.max(1));
-            (self.heard, self.raised) = (now, now);
-            self.keep_waiting_bounded(now);
+            self.halvings += 1;
+            self.heard = now;
+            self.adopt(now, self.rate / 2);
         }
     }
 
-    /// The rate as far as it may have grown since: by one packet a round trip, each round trip.
-    fn grown(&self, now: Instant) -> u64 {
-        let trip = u128::from(self.limit.round_trip_us.max(TRIP_MIN_US));
-        let elapsed = u128::from(nanoseconds(now.since(self.raised)) / 1000);
-        let more = u128::from(self.packet_bytes()) * elapsed * 1_000_000 / (trip * trip);
-        let more = u64::try_from(more).unwrap_or(u64::MAX);
-        self.rate.saturating_add(more)
+    fn heard_something(&mut self, now: Instant) {
+        (self.heard, self.sent, self.halvings) = (now, false, 0);
+    }
+
+    fn adopt(&mut self, now: Instant, rate: u64) {
+        let RateBounds { min, max } = self.bounds;
+        self.rate = rate.max(min).min(max).max(1);
+        // A packet does not wait by a rate that was lower.
+        self.next = self.next.min(now.after(self.gap()));
     }
 
     fn packet_bytes(&self) -> u64 {
@@ -184,14 +201,12 @@ impl Pace {
         }
     }
 
-    fn patience(&self) -> Duration {
-        let trip = Duration::from_micros(u64::from(self.limit.round_trip_us));
-        (trip * SILENT_TRIPS).max(SILENCE_MIN)
+    fn round_trip(&self) -> Duration {
+        Duration::from_micros(u64::from(self.model.limit().round_trip_us))
     }
 
-    /// A packet does not wait by a rate that was lower.
-    fn keep_waiting_bounded(&mut self, now: Instant) {
-        self.next = self.next.min(now.after(self.gap()));
+    fn patience(&self) -> Duration {
+        (self.round_trip() * SILENT_TRIPS).max(SILENCE_MIN)
     }
 }
 
@@ -199,68 +214,85 @@ impl Pace {
 mod tests {
     use super::*;
 
+    const PACKET: usize = 972;
+    const TRIP_US: u32 = 100_000;
+
     fn at(ms: u64) -> Instant {
         Instant(ms * 1_000_000)
     }
 
-    fn limit(rate: u64, loss_ppb: u32) -> Limit {
+    /// A sample of a round trip at this rate, up to this packet.
+    fn limit(rate: u64, highest: u64) -> Limit {
         Limit {
             receiver: 7,
             rate,
-            round_trip_us: 100_000,
-            loss_ppb,
+            received: rate,
+            highest,
+            packets: 10,
+            round_trip_us: TRIP_US,
+            least_us: TRIP_US,
+            ..Limit::default()
         }
     }
 
-    /// A pace of 1000 bytes with headers, after its first feedback.
+    /// A pace of 1000 bytes with headers, that has sent its first packets for a second.
     fn pace() -> Pace {
         let mut pace = Pace::new(RateBounds::default());
-        pace.sent(at(0), 972);
-        pace.measured(at(0), 100_000);
+        pace.sent(at(0), 1, PACKET);
+        pace.measured(at(0), TRIP_US);
+        for highest in 2..100 {
+            pace.sent(at(highest * 10), highest, PACKET);
+        }
         pace
     }
 
     /// R-RELAY-17.
     #[test]
-    fn it_doubles_at_most_until_somebody_loses_something() {
+    fn it_begins_with_ten_packets_in_a_round_trip_and_grows_by_what_comes_through() {
         let mut pace = pace();
-        assert_eq!(pace.tempo().rate, 40_000);
-        pace.heard(at(100), limit(500_000, 0));
-        assert_eq!(pace.tempo().rate, 80_000);
-        pace.heard(at(200), limit(120_000, 0));
-        assert_eq!(pace.tempo().rate, 120_000);
-        pace.heard(at(300), limit(60_000, 0));
-        assert_eq!(pace.tempo().rate, 120_000, "nothing is lost");
-        pace.heard(at(400), limit(90_000, 5));
-        assert_eq!((pace.tempo().rate, pace.tempo().limiting), (90_000, 7));
+        assert_eq!(pace.rate(), 100_000);
+        pace.heard(at(1000), limit(100_000, 95));
+        assert_eq!((pace.rate(), pace.tempo().limiting), (277_000, 7));
     }
 
+    /// R-RELAY-17: a receiver cannot get more than was sent.
     #[test]
-    fn afterwards_it_falls_at_once_and_grows_by_a_packet_each_round_trip() {
+    fn what_comes_in_clumps_is_no_higher_rate() {
         let mut pace = pace();
-        pace.heard(at(100), limit(50_000, 5));
-        pace.heard(at(200), limit(10_000, 5));
-        assert_eq!(pace.tempo().rate, 10_000);
-        pace.heard(at(300), limit(90_000, 5));
-        assert_eq!(pace.tempo().rate, 20_000);
-        pace.heard(at(350), limit(90_000, 0));
-        assert_eq!(pace.tempo().rate, 25_000);
+        pace.heard(at(1000), limit(900_000, 95));
+        assert_eq!(pace.rate(), 277_000);
+    }
+
+    /// R-RELAY-17.
+    #[test]
+    fn without_news_it_goes_on_at_a_quarter() {
+        let mut pace = pace();
+        pace.heard(at(1000), limit(100_000, 99));
+        let mut highest = 99;
+        while pace.rate() == 277_000 {
+            highest += 1;
+            pace.sent(pace.next(), highest, PACKET);
+        }
+        // Five round trips' worth, and half of one. A quarter would be less than ten packets in a round trip.
+        assert_eq!((pace.rate(), highest), (100_000, 99 + 55));
     }
 
     /// R-RELAY-18.
     #[test]
-    fn silence_halves_it_again_and_again_down_to_its_bound() {
+    fn silence_halves_it_again_and_again_and_the_next_word_ends_that() {
         let mut pace = pace();
+        pace.heard(at(1000), limit(100_000, 99));
         assert_eq!(pace.silence_due(), Instant::NEVER);
-        pace.heard(at(100), limit(50_000, 5));
-        pace.sent(at(200), 972);
-        assert_eq!(pace.silence_due(), at(1200));
-        pace.look(at(1200));
-        assert_eq!(pace.tempo().rate, 20_000);
-        for second in 2..20 {
+        pace.sent(at(1200), 100, PACKET);
+        assert_eq!(pace.silence_due(), at(2200));
+        pace.look(at(2200));
+        assert_eq!(pace.rate(), 138_500);
+        for second in 3..30 {
             pace.look(at(200 + second * 1000));
         }
-        assert_eq!(pace.tempo().rate, 1500);
+        assert_eq!(pace.rate(), 1500);
+        pace.heard(at(60_000), limit(100_000, 100));
+        assert_eq!(pace.rate(), 277_000);
     }
 
     #[test]
@@ -270,11 +302,11 @@ mod tests {
             max: 1_000_000,
         });
         for sent in 0..5 {
-            pace.sent(at(50), 972);
+            pace.sent(at(50), sent + 1, PACKET);
             assert_eq!(pace.next(), at(48 + sent + 1));
         }
         assert_eq!(pace.gap(), Duration::from_millis(1));
-        pace.sent(at(500), 972);
+        pace.sent(at(500), 6, PACKET);
         assert_eq!(pace.next(), at(499));
     }
 }

@@ -4,7 +4,7 @@ use qsm_wire::{DecodeError, SeqRange, mix};
 
 /// First byte of each packet: the version of these formats, told apart from that of nodes' packets
 /// by its highest bit and from QUIC's by the one below, which is not set.
-pub const VERSION: u8 = 0x82;
+pub const VERSION: u8 = 0x83;
 /// Bytes that all packets begin with.
 pub const HEADER_BYTES: usize = 20;
 /// Bytes in front of the payload of a Data or Repair.
@@ -260,7 +260,7 @@ pub struct Heartbeat {
     pub finished: bool,
 }
 
-/// Word of a child on the rate that the slowest receiver at or below it can take (RFC 4654, 2.2.2).
+/// Word of a child on what comes to the slowest receiver at or below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Feedback {
     /// Number of the child, as in a [`Report`].
@@ -278,13 +278,23 @@ pub struct Feedback {
 pub struct Limit {
     /// Number of the receiver, as in a [`Report`].
     pub receiver: u64,
-    /// Rate that it can take, bytes a second; 0: it has not measured anything.
+    /// Highest rate of its last ten round trips, bytes a second with the headers of IP and UDP; 0: it has not
+    /// measured anything.
     pub rate: u64,
+    /// Rate of its newest sample, a round trip or more.
+    pub received: u64,
+    /// Newest packet that has come.
+    pub highest: u64,
+    /// Packets by which the last one of the sample is behind that.
+    pub behind: u32,
+    /// Packets of the sample, those that are lost among them.
+    pub packets: u32,
+    /// Of these, packets that have not come.
+    pub lost: u32,
     /// Its round trip to the source, microseconds.
     pub round_trip_us: u32,
-    /// Its loss events in a thousand million packets; 0: it has lost none, and the rate is twice what
-    /// it receives.
-    pub loss_ppb: u32,
+    /// The shortest one lately, microseconds: without a queue.
+    pub least_us: u32,
 }
 
 /// Answer of a parent to a [`Feedback`].
@@ -295,9 +305,11 @@ pub struct Echo {
     /// Round trip between the parent and the source, microseconds; 0 at the source, and
     /// [`Echo::UNKNOWN`] where it is not known yet.
     pub above_us: u32,
+    /// The shortest one lately, likewise.
+    pub above_least_us: u32,
     /// Receiver that limits the source.
     pub limiting: u64,
-    /// Rate of the source, bytes a second.
+    /// The rate that it has told, bytes a second.
     pub rate: u64,
 }
 
@@ -461,14 +473,12 @@ impl Body<'_> {
                 put(out, feedback.child);
                 put(out, feedback.sent);
                 put_short(out, feedback.hop_us);
-                put(out, feedback.limit.receiver);
-                put(out, feedback.limit.rate);
-                put_short(out, feedback.limit.round_trip_us);
-                put_short(out, feedback.limit.loss_ppb);
+                put_limit(out, &feedback.limit);
             }
             Self::Echo(echo) => {
                 put(out, echo.sent);
                 put_short(out, echo.above_us);
+                put_short(out, echo.above_least_us);
                 put(out, echo.limiting);
                 put(out, echo.rate);
             }
@@ -493,6 +503,18 @@ fn put_report(out: &mut Vec<u8>, report: &Report) {
     put(out, report.first);
     put(out, report.upto);
     put_short(out, report.receivers);
+}
+
+fn put_limit(out: &mut Vec<u8>, limit: &Limit) {
+    put(out, limit.receiver);
+    put(out, limit.rate);
+    put(out, limit.received);
+    put(out, limit.highest);
+    put_short(out, limit.behind);
+    put_short(out, limit.packets);
+    put_short(out, limit.lost);
+    put_short(out, limit.round_trip_us);
+    put_short(out, limit.least_us);
 }
 
 /// The checksum of everything but itself and a payload, and of the length: its cost does not depend
@@ -650,12 +672,21 @@ impl<'a> Fields<'a> {
             child: self.u64()?,
             sent: self.u64()?,
             hop_us: self.u32()?,
-            limit: Limit {
-                receiver: self.u64()?,
-                rate: self.u64()?,
-                round_trip_us: self.u32()?,
-                loss_ppb: self.u32()?,
-            },
+            limit: self.limit()?,
+        })
+    }
+
+    fn limit(&mut self) -> Result<Limit, DecodeError> {
+        Ok(Limit {
+            receiver: self.u64()?,
+            rate: self.u64()?,
+            received: self.u64()?,
+            highest: self.u64()?,
+            behind: self.u32()?,
+            packets: self.u32()?,
+            lost: self.u32()?,
+            round_trip_us: self.u32()?,
+            least_us: self.u32()?,
         })
     }
 
@@ -663,6 +694,7 @@ impl<'a> Fields<'a> {
         Ok(Echo {
             sent: self.u64()?,
             above_us: self.u32()?,
+            above_least_us: self.u32()?,
             limiting: self.u64()?,
             rate: self.u64()?,
         })

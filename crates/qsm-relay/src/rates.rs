@@ -7,7 +7,7 @@ use qsm_wire::Instant;
 use crate::context::{Context, Due};
 use crate::limits::Limits;
 use crate::packet::{Body, Echo, Feedback, Limit};
-use crate::reporter::Reporter;
+use crate::reporter::{Reporter, Tempo};
 
 /// Limits of a session's children, and the report on them. Rule R-RELAY-15.
 #[derive(Debug)]
@@ -33,13 +33,13 @@ impl Rates {
         cx.stats.feedback_received += 1;
         self.limits.tell(cx.now, place, told);
         self.reporter.wake(cx.now);
-        if let Some(limit) = self.limits.lowest(cx.now) {
+        let limit = self.limits.lowest();
+        if let Some(limit) = limit {
             self.reporter.news(cx.now, &limit);
         }
         self.schedule(cx);
-        self.reporter
-            .source()
-            .echo(told, self.reporter.round_trip_us())
+        let tempo = self.tempo(limit.unwrap_or_default());
+        tempo.echo(told, self.reporter.trips())
     }
 
     /// Takes the parent's answer.
@@ -51,7 +51,7 @@ impl Rates {
     /// Reports the slowest child.
     pub(crate) fn due(&mut self, cx: &mut Context<'_>) {
         self.timer = Instant::NEVER;
-        let limit = self.limits.lowest(cx.now);
+        let limit = self.limits.lowest();
         if cx.now >= self.reporter.due() {
             // Nothing has come yet: the round trip is of use alone.
             let limit = limit.unwrap_or_else(|| Limit {
@@ -62,6 +62,12 @@ impl Rates {
             cx.stats.feedback_sent += 1;
             cx.outbox.push(cx.parent, cx.id, Body::Feedback(feedback));
         }
+        self.schedule(cx);
+    }
+
+    /// The parent is another one.
+    pub(crate) fn moved(&mut self, cx: &mut Context<'_>) {
+        self.reporter.moved(cx.now);
         self.schedule(cx);
     }
 
@@ -83,6 +89,20 @@ impl Rates {
 
     pub(crate) fn allocated_bytes(&self) -> usize {
         size_of::<Self>() + self.limits.allocated_bytes()
+    }
+
+    /// The receiver that the source goes by, or will when it hears of this limit: a child that has become the
+    /// slowest is to report often at once.
+    fn tempo(&self, limit: Limit) -> Tempo {
+        let source = self.reporter.source();
+        let replaced = self.reporter.told().receiver == source.limiting;
+        match limit.rate > 0 && (replaced || limit.is_below(source.rate)) {
+            true => Tempo {
+                limiting: limit.receiver,
+                rate: limit.rate,
+            },
+            false => source,
+        }
     }
 
     fn schedule(&mut self, cx: &mut Context<'_>) {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use qsm_wire::Instant;
 
-use crate::gauge::{Gauge, Path};
+use crate::gauge::Gauge;
 use crate::outbox::Outbox;
 use crate::packet::{
     Body, Data, Echo, Heartbeat, Join, Joined, Missing, Packet, Report, SessionId, WINDOW_MAX,
 };
 use crate::parents::{Parents, Silent};
-use crate::reporter::Reporter;
+use crate::reporter::{Reporter, Trips};
 use crate::stats::ReceiverStats;
 use crate::timers::{Repetition, Timers};
 use crate::timing::Timing;
@@ -19,6 +19,11 @@ use crate::track::{Arrival, TrackList};
 
 /// Most packets that are asked for at a time.
 const ASKED_MAX: usize = 4096;
+/// Round trips whose packets they are at most, where a rate is measured: repairs are not to fill a link that others
+/// than the source send them by.
+const ASKED_TRIPS: usize = 2;
+/// Packets that are asked for in any case.
+const ASKED_MIN: usize = 16;
 /// Most repairs that wait to be sent.
 const REPAIRS_MAX: usize = 4096;
 /// Packets after which an ACK goes without waiting for its time.
@@ -59,8 +64,8 @@ enum Stage {
 
 /// Time in which nothing has come at all: the parent had nothing, and may have found another one of its own.
 const STALLED: Duration = Duration::from_millis(250);
-/// Round trip before it is measured, microseconds.
-const FIRST_TRIP_US: u32 = 100_000;
+/// Round trip before it is measured.
+const FIRST_TRIP: Duration = Duration::from_millis(100);
 
 /// Measures for a source that adapts its rate, and the reports on them.
 #[derive(Debug)]
@@ -191,14 +196,16 @@ impl Receiver {
             }
             (_, Stage::Joining(_)) => {}
             (Body::Data(data), Stage::Member) => {
-                self.measure(now, data.sequence, bytes.len());
-                self.data(now, data);
+                if self.data(now, data) {
+                    self.measure(now, data.sequence, bytes.len());
+                }
             }
             (Body::Repair(data), Stage::Member) => {
                 self.stats.repairs_received += 1;
                 if let Some(rates) = &mut self.rates {
                     // The source's rate is that of repairs, too.
                     rates.reporter.wake(now);
+                    rates.gauge.repaired(bytes.len());
                 }
                 let needed = self.data(now, data);
                 self.stats.repairs_unneeded += u64::from(!needed);
@@ -308,8 +315,8 @@ impl Receiver {
     /// Round trip to the source, once it is measured: where the source adapts its rate.
     #[must_use]
     pub fn round_trip(&self) -> Option<Duration> {
-        let us = self.rates.as_ref()?.reporter.round_trip_us()?;
-        Some(Duration::from_micros(u64::from(us)))
+        let trips = self.rates.as_ref()?.reporter.trips()?;
+        Some(Duration::from_micros(u64::from(trips.now_us)))
     }
 
     /// Packets that it keeps to repair with: those that are not released, as far as it knows.
@@ -360,6 +367,9 @@ impl Receiver {
             Some(Silent::Asked) => self.ask_parent(),
             Some(Silent::Replaced) => {
                 self.stats.parents_changed += 1;
+                if let Some(rates) = &mut self.rates {
+                    rates.reporter.moved(now);
+                }
                 // It learns its child by this, and repairs what the other one has left open. The other one
                 // is not told: until it gives up this child, the source keeps what that lacks.
                 self.acknowledge(now);
@@ -416,15 +426,16 @@ impl Receiver {
         };
         let Rates { gauge, reporter } = &mut **rates;
         reporter.wake(now);
-        let trip = reporter.round_trip_us();
-        let path = Path {
-            round_trip_us: trip.unwrap_or(FIRST_TRIP_US),
-            rate: reporter.source().rate,
-        };
-        let news = gauge.arrived(now, sequence, bytes, path);
-        self.stats.loss_events += u64::from(news);
-        if let (true, Some(trip)) = (news, trip) {
-            reporter.news(now, &gauge.limit(trip));
+        let trips = reporter.trips();
+        let trip = trips.map_or(FIRST_TRIP, |trips| {
+            Duration::from_micros(u64::from(trips.now_us))
+        });
+        if gauge.arrived(now, sequence, bytes, trip)
+            && let Some(Trips { now_us, least_us }) = trips
+        {
+            let limit = gauge.limit(now_us, least_us);
+            self.stats.overloads += u64::from(limit.is_overloaded());
+            reporter.news(now, &limit);
         }
     }
 
@@ -448,8 +459,9 @@ impl Receiver {
         if now < reporter.due() {
             return;
         }
-        let trip = reporter.round_trip_us();
-        let limit = trip.map(|trip| gauge.limit(trip)).unwrap_or_default();
+        let trips = reporter.trips();
+        let limit = trips.map(|trips| gauge.limit(trips.now_us, trips.least_us));
+        let limit = limit.unwrap_or_default();
         let feedback = reporter.report(now, limit);
         self.stats.feedback_sent += 1;
         let feedback = Body::Feedback(feedback);
@@ -541,7 +553,11 @@ impl Receiver {
     }
 
     fn ask_for_lost(&mut self, now: Instant) {
-        while self.asked.len() < ASKED_MAX
+        let most = self.rates.as_ref().map_or(ASKED_MAX, |rates| {
+            let packets = rates.gauge.round_trip_packets() * ASKED_TRIPS;
+            packets.clamp(ASKED_MIN, ASKED_MAX)
+        });
+        while self.asked.len() < most
             && let Some(sequence) = self.track.next_lost(self.asked_upto)
         {
             self.asked_upto = sequence;

@@ -9,24 +9,72 @@ use crate::packet::{Echo, Feedback, Limit};
 /// Round trip before it is measured (RFC 4654, 3.1, has half a second; a hop of a tree is shorter).
 const FIRST_TRIP: Duration = Duration::from_millis(100);
 /// Round trips between the reports of a child that does not limit the source.
-const IDLE_TRIPS: u32 = 6;
+const IDLE_TRIPS: u32 = 4;
 /// Bounds of that time.
 const IDLE_MIN: Duration = Duration::from_millis(100);
-const IDLE_MAX: Duration = Duration::from_secs(1);
+const IDLE_MAX: Duration = Duration::from_millis(300);
+/// Longest time between two that are not answered.
+const UNANSWERED_MAX: Duration = Duration::from_secs(1);
 /// Round trips without a packet after which there is nothing to report: of the last ones all is told.
 const QUIET_TRIPS: u32 = 4;
+/// Parts of a round trip after each of which a child reports that limits the source.
+const BUSY_PARTS: u32 = 4;
 /// Shortest time between two reports of the same rate.
 const BUSY_MIN: Duration = Duration::from_millis(1);
+/// Time after which a shortest round trip is old, once or twice.
+const LEAST_LIFE: Duration = Duration::from_secs(15);
 
-/// Reporter of a child's limit: each round trip if that may limit the source, else seldom, so that a
-/// parent is not flooded (RFC 4654, 3.4, 4.5). Rule R-RELAY-16.
+/// Round trips between a receiver or relay and its source, microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Trips {
+    pub(crate) now_us: u32,
+    /// The shortest one lately.
+    pub(crate) least_us: u32,
+}
+
+impl Trips {
+    /// At the source.
+    pub(crate) const NONE: Self = Self {
+        now_us: 0,
+        least_us: 0,
+    };
+}
+
+/// The shortest round trip of the last 15 to 30 s.
+#[derive(Debug, Clone, Copy)]
+struct Least {
+    before_us: u32,
+    us: u32,
+    since: Instant,
+}
+
+impl Least {
+    fn take(&mut self, now: Instant, us: u32) {
+        if now.since(self.since) >= LEAST_LIFE {
+            *self = Self {
+                before_us: self.us,
+                us,
+                since: now,
+            };
+        }
+        self.us = self.us.min(us);
+    }
+
+    fn us(&self) -> u32 {
+        self.us.min(self.before_us)
+    }
+}
+
+/// Reporter of a child's limit: some times in a round trip if that may limit the source, else seldom, so that a
+/// parent is not flooded. Rule R-RELAY-16.
 #[derive(Debug, Clone)]
 pub(crate) struct Reporter {
     /// Number of the child.
     child: u64,
     /// Smoothed round trip to the parent, microseconds.
     hop_us: Option<u32>,
-    above_us: Option<u32>,
+    least: Least,
+    above: Option<Trips>,
     /// Word of the last echo.
     source: Tempo,
     /// When something has come last of which there is to report.
@@ -46,7 +94,12 @@ impl Reporter {
         Self {
             child,
             hop_us: None,
-            above_us: None,
+            least: Least {
+                before_us: u32::MAX,
+                us: u32::MAX,
+                since: now,
+            },
+            above: None,
             source: Tempo::default(),
             woken: now,
             answered: false,
@@ -65,22 +118,26 @@ impl Reporter {
         if let Some(measured) = measured {
             let measured = measured.max(1);
             let smoothed = self.hop_us.map_or(measured, |before| {
-                let sum = u64::from(before) * 7 + u64::from(measured);
-                u32::try_from(sum / 8).unwrap_or(u32::MAX).max(1)
+                let sum = u64::from(before) + u64::from(measured);
+                u32::try_from(sum / 2).unwrap_or(u32::MAX).max(1)
             });
             self.hop_us = Some(smoothed);
+            self.least.take(now, measured);
         }
-        self.above_us = (echo.above_us != Echo::UNKNOWN).then_some(echo.above_us);
+        self.above = (echo.above_us != Echo::UNKNOWN).then_some(Trips {
+            now_us: echo.above_us,
+            least_us: echo.above_least_us.min(echo.above_us),
+        });
         self.source = Tempo {
             limiting: echo.limiting,
             rate: echo.rate,
         };
         self.answered |= echo.sent == self.told_at.0;
         if first {
-            self.interval = self.trip().max(BUSY_MIN);
+            self.interval = (self.trip() / BUSY_PARTS).max(BUSY_MIN);
             self.due = self.due.min(self.told_at.after(self.interval)).max(now);
         }
-        if self.round_trip_us().is_some() && self.told.round_trip_us == 0 {
+        if self.trips().is_some() && self.told.round_trip_us == 0 {
             self.wake(now);
         }
     }
@@ -90,14 +147,31 @@ impl Reporter {
         self.hop_us
     }
 
-    /// Round trip to the source, microseconds: the sum of the hops. Rule R-RELAY-13.
-    pub(crate) fn round_trip_us(&self) -> Option<u32> {
-        Some(self.hop_us?.saturating_add(self.above_us?))
+    /// Round trips to the source: the sums of those of the hops. Rule R-RELAY-13.
+    pub(crate) fn trips(&self) -> Option<Trips> {
+        let (hop_us, above) = (self.hop_us?, self.above?);
+        Some(Trips {
+            now_us: hop_us.saturating_add(above.now_us),
+            least_us: self.least.us().min(hop_us).saturating_add(above.least_us),
+        })
+    }
+
+    /// Another parent is there: its round trip is measured anew.
+    pub(crate) fn moved(&mut self, now: Instant) {
+        *self = Self {
+            source: self.source,
+            ..Self::new(self.child, now)
+        };
     }
 
     /// The source as the parent knows it.
     pub(crate) fn source(&self) -> Tempo {
         self.source
+    }
+
+    /// The limit that was reported last.
+    pub(crate) fn told(&self) -> Limit {
+        self.told
     }
 
     /// When a report is due next. Never while nothing comes, if the round trip is known and the last
@@ -117,15 +191,15 @@ impl Reporter {
     }
 
     fn is_settled(&self) -> bool {
-        self.answered && self.round_trip_us().is_some()
+        self.answered && self.trips().is_some()
     }
 
-    /// Hastens the next report for a limit that is lower than the one told last, or is the source's.
+    /// Hastens the next report for a limit that is lower than the one told last, is the source's, or loses much.
     pub(crate) fn news(&mut self, now: Instant, limit: &Limit) {
-        let fell = limit.rate < self.told.rate - self.told.rate / 20 || self.told.rate == 0;
+        let fell = limit.is_below(self.told.rate) || self.told.rate == 0;
         let apart = match fell {
             true => BUSY_MIN,
-            false => self.trip() / 2,
+            false => self.trip() / (BUSY_PARTS * 2),
         };
         if limit.rate > 0 && self.limits(limit) {
             self.due = self.due.min(self.told_at.after(apart).max(now));
@@ -136,9 +210,11 @@ impl Reporter {
     pub(crate) fn report(&mut self, now: Instant, limit: Limit) -> Feedback {
         let again = self.woken < self.told_at && !self.is_settled();
         self.interval = if again {
-            (self.interval * 2).min(IDLE_MAX)
-        } else if self.hop_us.is_none() || self.limits(&limit) {
-            self.trip().max(BUSY_MIN)
+            (self.interval * 2).min(UNANSWERED_MAX)
+        } else if self.hop_us.is_none() {
+            FIRST_TRIP
+        } else if self.limits(&limit) {
+            (self.trip() / BUSY_PARTS).max(BUSY_MIN)
         } else {
             (self.trip() * IDLE_TRIPS).clamp(IDLE_MIN, IDLE_MAX)
         };
@@ -155,16 +231,17 @@ impl Reporter {
     /// Tells whether the source goes by this limit, or should.
     fn limits(&self, limit: &Limit) -> bool {
         let Tempo { limiting, rate } = self.source;
-        limiting == 0 || limit.rate > 0 && (limit.receiver == limiting || limit.rate < rate)
+        let lower = limit.is_below(rate) || limit.is_overloaded();
+        limiting == 0 || limit.rate > 0 && (limit.receiver == limiting || lower)
     }
 
     fn trip(&self) -> Duration {
-        let trip = self.round_trip_us().or(self.hop_us);
+        let trip = self.trips().map(|trips| trips.now_us).or(self.hop_us);
         trip.map_or(FIRST_TRIP, |us| Duration::from_micros(u64::from(us)))
     }
 }
 
-/// Rate of a source, and the receiver that it goes by.
+/// The receiver that a source goes by, and the rate that it has told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tempo {
     /// Number of the receiver; 0: none.
@@ -175,10 +252,11 @@ pub(crate) struct Tempo {
 
 impl Tempo {
     /// The echo of a Feedback, by a parent that is so far from the source.
-    pub(crate) fn echo(self, feedback: &Feedback, above_us: Option<u32>) -> Echo {
+    pub(crate) fn echo(self, feedback: &Feedback, above: Option<Trips>) -> Echo {
         Echo {
             sent: feedback.sent,
-            above_us: above_us.unwrap_or(Echo::UNKNOWN),
+            above_us: above.map_or(Echo::UNKNOWN, |above| above.now_us),
+            above_least_us: above.map_or(0, |above| above.least_us),
             limiting: self.limiting,
             rate: self.rate,
         }
@@ -198,15 +276,20 @@ mod tests {
             receiver: 7,
             rate,
             round_trip_us: 30_000,
-            loss_ppb: 5,
+            ..Limit::default()
         }
     }
+
+    const ABOVE: Option<Trips> = Some(Trips {
+        now_us: 20_000,
+        least_us: 15_000,
+    });
 
     /// A reporter 10 ms below a parent that is 20 ms below the source.
     fn reporter(limiting: u64, rate: u64) -> Reporter {
         let mut reporter = Reporter::new(7, at(0));
         let feedback = reporter.report(at(0), Limit::default());
-        let echo = Tempo { limiting, rate }.echo(&feedback, Some(20_000));
+        let echo = Tempo { limiting, rate }.echo(&feedback, ABOVE);
         reporter.echo(at(10), &echo);
         reporter
     }
@@ -215,13 +298,18 @@ mod tests {
     #[test]
     fn round_trips_of_hops_add_up() {
         let mut reporter = reporter(1, 1000);
-        assert_eq!(reporter.round_trip_us(), Some(30_000));
+        let trips = |now_us, least_us| Some(Trips { now_us, least_us });
+        assert_eq!(reporter.trips(), trips(30_000, 25_000));
         let feedback = reporter.report(at(100), limit(5));
         assert_eq!(feedback.hop_us, 10_000);
         let tempo = reporter.source();
-        reporter.echo(at(118), &tempo.echo(&feedback, None));
-        assert_eq!(reporter.hop_us(), Some(11_000), "an eighth of the new one");
-        assert_eq!(reporter.round_trip_us(), None, "the parent does not know");
+        reporter.echo(at(118), &tempo.echo(&feedback, ABOVE));
+        assert_eq!(reporter.hop_us(), Some(14_000), "half of the new one");
+        assert_eq!(reporter.trips(), trips(34_000, 25_000));
+        reporter.echo(at(120), &tempo.echo(&feedback, None));
+        assert_eq!(reporter.trips(), None, "the parent does not know");
+        reporter.moved(at(200));
+        assert_eq!((reporter.hop_us(), reporter.due()), (None, at(200)));
     }
 
     /// R-RELAY-16: a parent that is not there is asked more and more seldom.
@@ -241,30 +329,30 @@ mod tests {
     #[test]
     fn nothing_is_reported_while_nothing_comes() {
         let mut reporter = reporter(7, 500);
-        for ms in [30, 60, 90, 120] {
-            assert_eq!(
-                reporter.due(),
-                at(ms),
-                "four round trips after the first echo"
-            );
-            let feedback = reporter.report(at(ms), limit(500));
-            let echo = reporter.source().echo(&feedback, Some(20_000));
-            reporter.echo(at(ms + 10), &echo);
+        let mut told = at(0);
+        while reporter.due() < Instant::NEVER {
+            assert!(reporter.due() > told);
+            told = reporter.due();
+            let feedback = reporter.report(told, limit(500));
+            let echo = reporter.source().echo(&feedback, ABOVE);
+            reporter.echo(Instant(told.0 + 10_000_000), &echo);
         }
-        assert_eq!(reporter.due(), Instant::NEVER);
+        // Four round trips after the beginning.
+        assert!((at(110)..=at(130)).contains(&told), "{told}");
         reporter.wake(at(500));
-        assert_eq!(reporter.due(), at(150), "at once");
+        assert!(reporter.due() <= at(150), "at once");
         reporter.report(at(500), limit(500));
-        assert_eq!(reporter.due(), at(530));
+        assert_eq!(reporter.due(), Instant(507_500_000));
     }
 
     /// R-RELAY-16.
     #[test]
-    fn who_limits_the_source_reports_each_round_trip_and_others_seldom() {
-        for (limiting, rate, interval) in [(7, 500, 30), (1, 2000, 30), (1, 1000, 180)] {
+    fn who_limits_the_source_reports_four_times_in_a_round_trip_and_others_seldom() {
+        for (limiting, rate, us) in [(7, 500, 7500), (1, 2000, 7500), (1, 1050, 120_000)] {
             let mut reporter = reporter(limiting, rate);
             reporter.report(at(50), limit(1000));
-            assert_eq!(reporter.due(), at(50 + interval), "{limiting} {rate}");
+            let after = reporter.due().since(at(50));
+            assert_eq!(after.as_micros(), us, "{limiting} {rate}");
         }
     }
 
@@ -273,7 +361,7 @@ mod tests {
         let mut reporter = reporter(1, 1000);
         reporter.report(at(50), limit(2000));
         reporter.news(at(60), &limit(1500));
-        assert_eq!(reporter.due(), at(230), "the source is below it");
+        assert_eq!(reporter.due(), at(170), "the source is below it");
         reporter.news(at(61), &limit(900));
         assert_eq!(reporter.due(), at(61));
     }

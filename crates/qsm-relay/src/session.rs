@@ -297,6 +297,9 @@ impl Session {
     /// Goes on with another parent, which learns its child by this, and repairs what the one before has left
     /// open. Rule R-RELAY-42.
     pub(crate) fn change_parent(&mut self, cx: &mut Context<'_>) {
+        if let Some(rates) = &mut self.rates {
+            rates.moved(cx);
+        }
         if self.acknowledges() {
             self.acknowledge(cx);
             self.ask_parent(cx);

@@ -13,7 +13,7 @@ use crate::pace::{Pace, RateBounds};
 use crate::packet::{
     Body, Data, Feedback, Heartbeat, Joined, Missing, Packet, Report, SessionId, WINDOW_MAX,
 };
-use crate::reporter::Tempo;
+use crate::reporter::{Tempo, Trips};
 use crate::stats::SourceStats;
 use crate::timers::Repetition;
 use crate::timing::Timing;
@@ -176,6 +176,7 @@ impl Source {
             let packets = self.window;
             return Err(SendError::WindowFull { packets });
         }
+        self.rested(now);
         self.highest += 1;
         self.kept.push_back(payload.into());
         self.now = self.now.max(now);
@@ -282,7 +283,7 @@ impl Source {
         }
         let to = self.next_repair(out).or_else(|| self.next_data(out))?;
         if let Some(control) = &mut self.control {
-            control.pace.sent(self.now, out.len());
+            control.pace.sent(self.now, self.sent, out.len());
         }
         Some(To::Children(to))
     }
@@ -322,10 +323,15 @@ impl Source {
         let mut stats = self.stats;
         stats.limited += self.outbox.overflowed();
         if let Some(control) = &self.control {
-            let limit = control.pace.limit();
-            stats.rate = control.pace.tempo().rate;
+            let model = control.pace.model();
+            let limit = model.limit();
+            stats.rate = control.pace.rate();
+            stats.bandwidth = model.bandwidth();
             stats.round_trip_us = u64::from(limit.round_trip_us);
-            stats.loss_ppm = u64::from(limit.loss_ppb / 1000);
+            stats.least_us = u64::from(limit.least_us);
+            stats.loss_ppm = u64::from(limit.lost) * 1_000_000 / u64::from(limit.packets.max(1));
+            stats.in_flight = model.in_flight();
+            stats.rivals = model.rivals();
         }
         stats
     }
@@ -363,15 +369,25 @@ impl Source {
         let mut tempo = Tempo::default();
         if let Some(control) = &mut self.control {
             control.limits.tell(now, place, feedback);
-            match control.limits.lowest(now) {
+            match control.limits.lowest() {
                 Some(limit) => control.pace.heard(now, limit),
                 None => control.pace.measured(now, control.limits.round_trip_us()),
             }
             tempo = control.pace.tempo();
         }
         if let Some(address) = self.children.address(place) {
-            let echo = tempo.echo(feedback, Some(0));
+            let echo = tempo.echo(feedback, Some(Trips::NONE));
             self.outbox.push(address, self.session, Body::Echo(echo));
+        }
+    }
+
+    /// What is sent next was not there before, though it might have gone.
+    fn rested(&mut self, now: Instant) {
+        if let Some(control) = &mut self.control
+            && self.sent == self.highest
+            && self.repairs.is_empty()
+        {
+            control.pace.rested(now);
         }
     }
 

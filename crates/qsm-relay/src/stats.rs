@@ -81,9 +81,9 @@ qsm_metrics::metrics! {
         parents_changed: counter(parents),
         /// Longest time from the last word of such a parent to the first one of the next.
         orphaned_us: gauge(microseconds),
-        /// Loss events: losses in a round trip are one.
-        loss_events: counter(events),
-        /// Feedback sent on the rate that this receiver can take.
+        /// Samples of a round trip, some in each, in which more was lost than 2 % and chance explain.
+        overloads: counter(samples),
+        /// Feedback sent on what comes to this receiver.
         feedback_sent: counter(packets),
         /// Packets repaired for others.
         repairs_sent: counter(packets),
@@ -118,10 +118,18 @@ qsm_metrics::metrics! {
         feedback_received: counter(packets),
         /// Rate, if it is adapted to receivers, with the headers of IP and UDP.
         rate: gauge(bytes_per_second),
+        /// Rate at which packets come to the slowest receiver, as the source's model has it.
+        bandwidth: gauge(bytes_per_second),
         /// Round trip to the slowest receiver.
         round_trip_us: gauge(microseconds),
-        /// Loss events of the slowest receiver in a million packets.
+        /// The shortest one lately.
+        least_us: gauge(microseconds),
+        /// Packets that the slowest receiver has lost in its last round trip, in a million.
         loss_ppm: gauge(ppm),
+        /// Sent, and not reported by the slowest receiver.
+        in_flight: gauge(bytes),
+        /// Times that others were found to keep a queue filled: then the source has a window as TCP has.
+        rivals: counter(times),
         /// Datagrams that are no packets of these formats, or damaged.
         malformed: counter(packets),
         /// Packets of other sessions, or of a kind that no child sends.

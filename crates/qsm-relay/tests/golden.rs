@@ -38,7 +38,7 @@ fn encoded(body: Body<'_>) -> Vec<u8> {
 
 #[track_caller]
 fn assert_packet(body: Body<'_>, kind: &str, check: &str, fields: &str) {
-    let expected = bytes_of(&format!("82 {kind} 0000 {check} {SESSION_BYTES} {fields}"));
+    let expected = bytes_of(&format!("83 {kind} 0000 {check} {SESSION_BYTES} {fields}"));
     assert_eq!(hex(&encoded(body)), hex(&expected));
     assert_eq!(Packet::decode(&expected), Ok(packet(body)));
 }
@@ -51,8 +51,8 @@ fn data_and_repair() {
         payload: b"abc",
     };
     let fields = "0302000000000000 0501000000000000 616263";
-    assert_packet(Body::Data(data), "01", "99d05050", fields);
-    assert_packet(Body::Repair(data), "02", "a31a1efc", fields);
+    assert_packet(Body::Data(data), "01", "3e368a0d", fields);
+    assert_packet(Body::Repair(data), "02", "13d9e321", fields);
 }
 
 #[test]
@@ -69,17 +69,17 @@ fn nack_and_ack() {
     let nack = Nack { report, missing };
     let ranges = "02 3612000000000000 02000000 4012000000000000 01000000";
     let all = format!("{fields} {ranges}");
-    assert_packet(Body::Nack(nack), "03", "500c7eb9", &all);
-    assert_packet(Body::Ack(report), "04", "c1619648", fields);
+    assert_packet(Body::Nack(nack), "03", "cccf63b2", &all);
+    assert_packet(Body::Ack(report), "04", "b5778b2f", fields);
 }
 
 #[test]
 fn join_joined_and_leave() {
     let join = Join::new(0x8000_0000_0000_0009);
-    assert_packet(Body::Join(join), "05", "3c3a4c56", "0900000000000080 00");
+    assert_packet(Body::Join(join), "05", "713330db", "0900000000000080 00");
     let join = join.by(3).unwrap().by(7).unwrap();
     let fields = "0700000000000000 02 0900000000000080 0300000000000000";
-    assert_packet(Body::Join(join), "05", "181fbedc", fields);
+    assert_packet(Body::Join(join), "05", "b617bec5", fields);
     let joined = Joined {
         first: 7,
         highest: 9,
@@ -87,11 +87,11 @@ fn join_joined_and_leave() {
         rated: true,
     };
     let fields = "0700000000000000 0900000000000000 03";
-    assert_packet(Body::Joined(joined), "06", "8cd57bc0", fields);
+    assert_packet(Body::Joined(joined), "06", "b6158a77", fields);
     assert_packet(
         Body::Leave(0x8000_0000_0000_0009),
         "07",
-        "e4f158d6",
+        "f94d9c6c",
         "0900000000000080",
     );
 }
@@ -104,7 +104,7 @@ fn heartbeat() {
         finished: true,
     };
     let fields = "0900000000000000 0400000000000000 01";
-    assert_packet(Body::Heartbeat(heartbeat), "08", "ea5fb338", fields);
+    assert_packet(Body::Heartbeat(heartbeat), "08", "7006f6a4", fields);
 }
 
 #[test]
@@ -116,20 +116,26 @@ fn feedback_and_echo() {
         limit: Limit {
             receiver: 5,
             rate: 1_000_000,
+            received: 900_000,
+            highest: 0x1234,
+            behind: 6,
+            packets: 24,
+            lost: 2,
             round_trip_us: 20_000,
-            loss_ppb: 10_000_000,
+            least_us: 15_000,
         },
     };
-    let fields = "0900000000000080 1122334455667788 e8030000 0500000000000000 40420f0000000000 204e0000 80969800";
-    assert_packet(Body::Feedback(feedback), "09", "af717662", fields);
+    let fields = "0900000000000080 1122334455667788 e8030000 0500000000000000 40420f0000000000 a0bb0d0000000000 3412000000000000 06000000 18000000 02000000 204e0000 983a0000";
+    assert_packet(Body::Feedback(feedback), "09", "e386b265", fields);
     let echo = Echo {
         sent: 0x8877_6655_4433_2211,
         above_us: 2000,
+        above_least_us: 1500,
         limiting: 5,
         rate: 2_000_000,
     };
-    let fields = "1122334455667788 d0070000 0500000000000000 80841e0000000000";
-    assert_packet(Body::Echo(echo), "0a", "fa353b66", fields);
+    let fields = "1122334455667788 d0070000 dc050000 0500000000000000 80841e0000000000";
+    assert_packet(Body::Echo(echo), "0a", "c208a1f7", fields);
 }
 
 /// The reason why these fields are no packet, whatever the checksum.

@@ -1,0 +1,146 @@
+//! Window that a flow of TCP would have, by CUBIC (RFC 9438), in integers: for links whose queue others keep
+//! filled.
+
+use core::time::Duration;
+
+use qsm_wire::Instant;
+
+/// Part of the window that is left after a loss, of ten (RFC 9438, 4.6).
+const LEFT: u64 = 7;
+/// Packets that the window of a flow like Reno grows by in a round trip, in a hundred (RFC 9438, 4.3).
+const RENO_GROWTH: u128 = 80;
+/// Fewest packets of the window.
+const PACKETS_MIN: u64 = 4;
+
+/// Window in bytes. Rule R-RELAY-17.
+#[derive(Debug, Clone)]
+pub(crate) struct Window {
+    bytes: u64,
+    /// Before the last loss.
+    highest: u64,
+    /// After it.
+    lowest: u64,
+    /// When it was.
+    since: Instant,
+}
+
+impl Window {
+    /// A window of so many bytes, as if it had just been cut to them.
+    pub(crate) fn new(now: Instant, bytes: u64) -> Self {
+        Self {
+            bytes,
+            highest: bytes,
+            lowest: bytes,
+            since: now,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Cuts it, since something was lost.
+    pub(crate) fn cut(&mut self, now: Instant, packet_bytes: u64) {
+        // A flow that has got less than the time before leaves more to others (RFC 9438, 4.7).
+        self.highest = match self.bytes < self.highest {
+            true => self.bytes / 20 * (10 + LEFT),
+            false => self.bytes,
+        };
+        self.bytes = (self.bytes / 10 * LEFT).max(PACKETS_MIN * packet_bytes);
+        (self.lowest, self.since) = (self.bytes, now);
+    }
+
+    /// Grows by the time since the last loss.
+    pub(crate) fn grow(&mut self, now: Instant, packet_bytes: u64, round_trip: Duration) {
+        let packet = packet_bytes.max(1);
+        let ms = u64::try_from(now.since(self.since).as_millis()).unwrap_or(u64::MAX);
+        let cubic = self.highest_at(ms, packet);
+        let trip = round_trip.as_micros().max(1);
+        let reno = u128::from(packet) * RENO_GROWTH * u128::from(ms) * 10 / trip;
+        let reno = self
+            .lowest
+            .saturating_add(u64::try_from(reno).unwrap_or(u64::MAX));
+        // At most half as much again in a round trip, and reports are some in each (RFC 9438, 4.4).
+        let most = self.bytes.saturating_add(self.bytes / 8);
+        self.bytes = cubic.max(reno).clamp(self.bytes, most.max(self.bytes));
+    }
+
+    /// Does not grow while there is nothing to send.
+    pub(crate) fn pause(&mut self, now: Instant) {
+        (self.lowest, self.highest, self.since) = (self.bytes, self.bytes, now);
+    }
+
+    /// W(t) = 0.4 (t - K)³ + W_max, in packets and seconds, K = ∛(0.75 W_max) (RFC 9438, 4.2).
+    fn highest_at(&self, ms: u64, packet_bytes: u64) -> u64 {
+        let lacks = u128::from(self.highest.saturating_sub(self.lowest));
+        // ∛(lacks / 0.4), in milliseconds.
+        let turn = cube_root(lacks * 2_500_000_000 / u128::from(packet_bytes));
+        let way = i128::from(ms.min(1 << 30)) - i128::from(turn);
+        let more = way * way * way * i128::from(packet_bytes) * 4 / 10_000_000_000;
+        let bytes = i128::from(self.highest) + more;
+        u64::try_from(bytes.max(0)).unwrap_or(u64::MAX)
+    }
+}
+
+/// The greatest number whose cube is no more than this.
+fn cube_root(of: u128) -> u32 {
+    let mut root: u32 = 0;
+    for bit in (0..32).rev() {
+        let more = u128::from(root | 1 << bit);
+        if more * more * more <= of {
+            root |= 1 << bit;
+        }
+    }
+    root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRIP: Duration = Duration::from_millis(100);
+
+    fn at(ms: u64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    /// R-RELAY-17: beside the equation in floating point.
+    #[test]
+    fn it_grows_as_cubic_does() {
+        let packet = 1000;
+        let mut window = Window::new(at(0), 1_000_000);
+        window.cut(at(0), packet);
+        assert_eq!(window.bytes(), 700_000);
+        let turn = (1000.0_f64 * 0.75).cbrt();
+        for ms in (0..15_000).step_by(25) {
+            window.grow(at(ms), packet, TRIP);
+            let seconds = ms as f64 / 1000.0;
+            let expected = (0.4 * (seconds - turn).powi(3) + 1000.0) * 1000.0;
+            let expected = expected.max(700_000.0 + 530.0 * seconds * 10.0);
+            let found = window.bytes() as f64;
+            let close = (found - expected).abs() <= 3000.0;
+            assert!(close, "{found}, not {expected} after {ms} ms");
+        }
+    }
+
+    #[test]
+    fn it_does_not_grow_in_a_pause_nor_fall_below_some_packets() {
+        let mut window = Window::new(at(0), 100_000);
+        for ms in (0..60_000).step_by(25) {
+            window.pause(at(ms));
+        }
+        assert_eq!(window.bytes(), 100_000);
+        for _ in 0..20 {
+            window.cut(at(60_000), 1000);
+        }
+        assert_eq!(window.bytes(), 4000);
+    }
+
+    #[test]
+    fn a_cube_root_is_exact() {
+        for (of, root) in [(0, 0), (1, 1), (7, 1), (8, 2), (26, 2), (27, 3)] {
+            assert_eq!(cube_root(of), root);
+        }
+        assert_eq!(cube_root(u128::MAX), u32::MAX);
+    }
+}
