@@ -13,6 +13,8 @@
 //! place needs. Nothing is sent or taken before. The rules are R-RELAY-22 to R-RELAY-25 in PROTOCOL.md,
 //! section 10.
 //!
+//! What is too long for most paths travels in pieces: [`Cutter`] and [`Joiner`].
+//!
 //! [`Link`] is what relays use; [`QuicLink`] protects, and [`PlainLink`] does not. Both are pure:
 //! datagrams and times come from outside, at most [`LINKS_MAX`] links at a port. Only random numbers
 //! come from the system.
@@ -23,6 +25,7 @@ mod hello;
 mod link;
 mod parent;
 mod peer;
+mod pieces;
 mod plain;
 mod quic;
 mod seal;
@@ -36,11 +39,12 @@ mod tests;
 use core::time::Duration;
 
 pub use link::{Link, LinkEvent, Received, Wrapped};
+pub use pieces::{Cutter, Joiner, PIECE_DATAGRAM_BYTES, WHOLE_MAX};
 pub use plain::PlainLink;
 pub use quic::QuicLink;
 pub use seal::SEAL_BYTES;
 pub use settings::{LinkError, Settings};
-pub use stats::LinkStats;
+pub use stats::{LinkStats, PieceStats};
 
 /// Most links at one port.
 pub const LINKS_MAX: usize = 1024;

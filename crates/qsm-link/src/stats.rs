@@ -28,3 +28,18 @@ qsm_metrics::metrics! {
         mismatched: counter(packets),
     }
 }
+
+qsm_metrics::metrics! {
+    /// Account of the datagrams of a port that are too long to travel in one.
+    #[derive(Copy)]
+    pub struct PieceStats of "relay_piece" {
+        /// Datagrams that were cut into pieces.
+        cut: counter(packets),
+        /// Datagrams that came in pieces, and are whole.
+        joined: counter(packets),
+        /// Datagrams that were given up because pieces were missing.
+        incomplete: counter(packets),
+        /// Datagrams that begin as pieces do and are none.
+        malformed: counter(packets),
+    }
+}

@@ -1,4 +1,4 @@
-//! Counters of a relay, source or receiver, and of its links.
+//! Counters of a relay, source or receiver, of its links and of its socket.
 
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use qsm::metrics::{self, Metrics, prometheus::Page};
 use qsm_console::failure::Failure;
 use qsm_console::options::StatsOptions;
-use qsm_link::LinkStats;
+use qsm_link::{LinkStats, PieceStats};
+use qsm_net::PortCounters;
 use serde_json::Value;
 
 use super::port::Port;
@@ -17,6 +18,8 @@ use crate::stats::{self, Served};
 pub(super) struct Account<M> {
     own: M,
     links: Option<LinkStats>,
+    pieces: PieceStats,
+    port: PortCounters,
 }
 
 impl<M: Metrics + Display> Account<M> {
@@ -24,6 +27,8 @@ impl<M: Metrics + Display> Account<M> {
         Self {
             own,
             links: port.links(),
+            pieces: port.pieces(),
+            port: port.counters(),
         }
     }
 
@@ -34,6 +39,8 @@ impl<M: Metrics + Display> Account<M> {
             if let Some(links) = &self.links {
                 stats::of_counters(links, format);
             }
+            stats::of_counters(&self.pieces, format);
+            stats::of_counters(&self.port, format);
         }
     }
 
@@ -43,15 +50,19 @@ impl<M: Metrics + Display> Account<M> {
         if let Some(links) = &self.links {
             page.add(links, labels);
         }
+        page.add(&self.pieces, labels);
+        page.add(&self.port, labels);
     }
 
-    /// As objects: its own, and those of links, or null.
-    pub(super) fn objects(&self) -> [Value; 2] {
+    /// As objects: its own, those of links, or null, those of pieces, and those of the socket.
+    pub(super) fn objects(&self) -> [Value; 4] {
         let read = |text: String| serde_json::from_str(&text).unwrap_or_default();
         let links = self.links.as_ref().map(|links| metrics::json(links));
         [
             read(metrics::json(&self.own)),
             links.map_or(Value::Null, read),
+            read(metrics::json(&self.pieces)),
+            read(metrics::json(&self.port)),
         ]
     }
 }

@@ -107,10 +107,10 @@ pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
     forward.port.close();
     let account = Account::of(forward.relay.stats(), &forward.port);
     account.say(args.stats);
-    let [counted, links] = account.objects();
+    let [counted, links, pieces, port] = account.objects();
     events.say(
         "stopped",
-        &json!({ "event": "stopped", "counters": counted, "links": links }),
+        &json!({ "event": "stopped", "counters": counted, "links": links, "pieces": pieces, "port": port }),
     )
 }
 
@@ -132,8 +132,8 @@ impl Forward {
             };
             let (now, bytes) = (self.port.now(), self.port.bytes(&received));
             let onward = self.relay.handle_datagram(now, received.from, bytes);
-            for to in self.relay.addresses(onward) {
-                self.port.pass_on(&received, to);
+            if !onward.is_empty() {
+                self.port.pass_on(&received, self.relay.addresses(onward));
             }
             self.transmit();
         }

@@ -7,36 +7,35 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant as Clock};
 
 use qsm_console::failure::Failure;
-use qsm_link::{Link, LinkStats, Received};
+use qsm_link::{LinkStats, PieceStats, Received};
+use qsm_net::PortCounters;
 use qsm_wire::{Instant, Random, Seed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 use super::guard::{GuardArgs, Place};
+use super::incoming::Incoming;
 use super::notices::Notices;
+use super::outgoing::Outgoing;
 
-/// Longest datagram.
-const DATAGRAM_MAX: usize = 65_536;
-/// What the system is asked to keep of datagrams that have come; it gives what its limits allow.
-const RECEIVE_BUFFER: usize = 4 << 20;
 /// How often signals are looked at.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 /// Datagrams that are taken before timers are looked at.
 pub(super) const BATCH: usize = 64;
 
-/// Port of one role.
+/// Port of one role. What is sent leaves when the port waits or is closed, so that many datagrams go together.
 #[derive(Debug)]
 pub(super) struct Port {
     socket: UdpSocket,
+    incoming: Incoming,
+    outgoing: Outgoing,
     began: Clock,
-    buffer: Vec<u8>,
-    out: Vec<u8>,
-    link: Box<dyn Link>,
     notices: Notices,
     /// A number that nobody else has drawn.
     pub(super) number: u64,
     loss: u32,
+    /// Datagrams lost on purpose.
+    lost: u64,
     random: Random,
 }
 
@@ -61,19 +60,17 @@ impl Port {
         })?;
         let nonblocking = socket.set_nonblocking(true);
         nonblocking.map_err(|error| Failure::io("prepare a socket", &error))?;
-        // It works with less, too.
-        set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER).unwrap_or_default();
         let number = RandomState::new().hash_one(std::process::id()).max(1);
         let link = guard.links(place, number)?;
         Ok(Self {
+            incoming: Incoming::new(&socket),
+            outgoing: Outgoing::new(&socket, link, number),
             socket,
             began: Clock::now(),
-            buffer: vec![0; DATAGRAM_MAX],
-            out: Vec::new(),
-            link,
             notices: Notices::default(),
             number,
             loss,
+            lost: 0,
             random: Random::new(Seed(number), "loss"),
         })
     }
@@ -90,7 +87,7 @@ impl Port {
 
     /// Makes a link to a parent, where links are made.
     pub(super) fn connect(&mut self, parent: SocketAddr) {
-        self.link.connect(self.now(), parent);
+        self.outgoing.link.connect(self.now(), parent);
         self.tend();
     }
 
@@ -101,17 +98,43 @@ impl Port {
 
     /// Counters of its links; none where they are open.
     pub(super) fn links(&self) -> Option<LinkStats> {
-        self.link.is_protected().then(|| self.link.stats())
+        let link = &self.outgoing.link;
+        link.is_protected().then(|| link.stats())
     }
 
-    /// Waits for a datagram, or for something to read here, until this time, and not for long.
+    /// Counters of what is too long for a datagram.
+    pub(super) fn pieces(&self) -> PieceStats {
+        PieceStats {
+            cut: self.outgoing.cut(),
+            ..self.incoming.pieces()
+        }
+    }
+
+    /// Counters of its socket.
+    pub(super) fn counters(&self) -> PortCounters {
+        let mut counters = PortCounters {
+            unicast: self.incoming.counters(),
+            sent: self.outgoing.counters(),
+            ..PortCounters::default()
+        };
+        counters.faults.lost = self.lost;
+        counters
+    }
+
+    /// Sends what is to be sent; then waits for a datagram, or for something to read here, until this time, and not for
+    /// long.
     pub(super) fn wait(
         &mut self,
         due: Option<Instant>,
         other: Option<BorrowedFd<'_>>,
     ) -> Result<(), Failure> {
         self.tend();
-        let due = [due, self.link.next_timeout()].into_iter().flatten().min();
+        self.outgoing.leave(&self.socket);
+        if self.incoming.has_more() {
+            return Ok(());
+        }
+        let due = [due, self.outgoing.link.next_timeout()];
+        let due = due.into_iter().flatten().min();
         let time = due.map_or(LOOK, |due| due.since(self.now()).min(LOOK));
         let timeout = Timespec {
             tv_sec: 0,
@@ -120,7 +143,11 @@ impl Port {
         let socket = PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN);
         let other = other.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         let mut watched: Vec<PollFd<'_>> = [Some(socket), other].into_iter().flatten().collect();
-        match poll(&mut watched, Some(&timeout)) {
+        let ready = poll(&mut watched, Some(&timeout));
+        if !watched[0].revents().is_empty() {
+            self.incoming.look_again();
+        }
+        match ready {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(Failure::io("wait for packets", &error.into())),
         }
@@ -130,18 +157,15 @@ impl Port {
     /// also after many without one, since timers are to have their turn.
     pub(super) fn receive(&mut self) -> Option<Received> {
         for _ in 0..BATCH {
-            let (length, from) = match self.socket.recv_from(&mut self.buffer) {
-                Ok(received) => received,
-                // A word of the network on what was sent before; the next one may be a packet.
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
-                Err(_) => return None,
-            };
+            let from = self.incoming.next(&self.socket)?;
             if self.loss > 0 && self.random.chance_ppm(self.loss) {
+                self.lost += 1;
                 continue;
             }
             let now = self.now();
-            let datagram = &mut self.buffer[..length];
-            if let Some(received) = self.link.receive(now, from, datagram) {
+            if let Some(datagram) = self.incoming.take(from)
+                && let Some(received) = self.outgoing.link.receive(now, from, datagram)
+            {
                 return Some(received);
             }
         }
@@ -149,44 +173,48 @@ impl Port {
     }
 
     pub(super) fn bytes(&self, received: &Received) -> &[u8] {
-        &self.buffer[received.at.clone()]
+        &self.incoming.datagram()[received.at.clone()]
     }
 
     /// Sends a packet. One that does not go out is lost, as in a network, and repaired.
     pub(super) fn send(&mut self, to: SocketAddr, packet: &[u8]) {
-        let now = self.now();
-        if let Some(datagram) = self.link.wrap(now, to, packet, &mut self.out) {
-            let sent = self.socket.send_to(datagram.bytes, datagram.to);
-            sent.unwrap_or_default();
-        }
+        self.send_copies([to], packet);
     }
 
-    /// Sends the packet that has come on.
-    pub(super) fn pass_on(&mut self, received: &Received, to: SocketAddr) {
+    /// Sends a packet to each of these.
+    pub(super) fn send_copies(&mut self, to: impl IntoIterator<Item = SocketAddr>, packet: &[u8]) {
         let now = self.now();
-        let packet = &self.buffer[received.at.clone()];
-        if let Some(datagram) = self.link.wrap(now, to, packet, &mut self.out) {
-            let sent = self.socket.send_to(datagram.bytes, datagram.to);
-            sent.unwrap_or_default();
-        }
+        self.outgoing.send(now, to, packet);
+        self.outgoing.leave_if_many(&self.socket);
+    }
+
+    /// Sends the packet that has come on, to each of these.
+    pub(super) fn pass_on(
+        &mut self,
+        received: &Received,
+        to: impl IntoIterator<Item = SocketAddr>,
+    ) {
+        let now = self.now();
+        let packet = &self.incoming.datagram()[received.at.clone()];
+        self.outgoing.send(now, to, packet);
+        self.outgoing.leave_if_many(&self.socket);
     }
 
     /// Takes leave of all peers.
     pub(super) fn close(&mut self) {
-        self.link.close(self.now());
+        self.outgoing.link.close(self.now());
         self.tend();
+        self.outgoing.leave(&self.socket);
     }
 
     /// Does what links have to do by themselves, and tells what has happened to them.
     fn tend(&mut self) {
         let now = self.now();
-        if self.link.next_timeout().is_some_and(|due| due <= now) {
-            self.link.handle_timeout(now);
+        let link = &mut self.outgoing.link;
+        if link.next_timeout().is_some_and(|due| due <= now) {
+            link.handle_timeout(now);
         }
-        while let Some(to) = self.link.poll_transmit(&mut self.out) {
-            self.socket.send_to(&self.out, to).unwrap_or_default();
-        }
-        while let Some(event) = self.link.poll_event() {
+        while let Some(event) = self.outgoing.tend() {
             self.notices.tell(event);
         }
     }
@@ -224,6 +252,8 @@ mod tests {
         // As packets of relays begin.
         let packet = b"\x82hello";
         other.send(one.address().unwrap(), packet);
+        // What is sent leaves when its port waits.
+        other.wait(Some(other.now()), None).unwrap();
         let received = loop {
             match one.receive() {
                 Some(received) => break received,
@@ -232,5 +262,46 @@ mod tests {
         };
         assert_eq!(one.bytes(&received), packet);
         assert_ne!(one.number, other.number);
+        assert_eq!(one.counters().unicast.datagrams, 1);
+        assert_eq!(other.counters().sent.datagrams, 1);
+    }
+
+    /// R-RELAY-44.
+    #[test]
+    fn what_is_long_is_passed_on_in_pieces_to_all() {
+        let mut ports: Vec<Port> = (0..4)
+            .map(|_| opened("127.0.0.1:0".parse().unwrap()).unwrap())
+            .collect();
+        let to: Vec<SocketAddr> = ports.iter().map(|it| it.address().unwrap()).collect();
+        // As packets of relays begin.
+        let mut packet = vec![0x82; 10_000];
+        packet[9999] = 7;
+        for (from, to) in [(0, &to[1..2]), (1, &to[2..4])] {
+            if from == 0 {
+                ports[0].send_copies(to.to_vec(), &packet);
+            } else {
+                let received = awaited(&mut ports[1]);
+                ports[1].pass_on(&received, to.to_vec());
+            }
+            ports[from].close();
+        }
+        for port in &mut ports[2..] {
+            let received = awaited(port);
+            assert_eq!(received.from, to[1]);
+            assert_eq!(port.bytes(&received), packet);
+            assert_eq!(port.pieces().joined, 1);
+        }
+        assert_eq!(ports[1].counters().sent.datagrams, 18);
+        assert_eq!((ports[1].pieces().joined, ports[1].pieces().cut), (1, 1));
+    }
+
+    /// The next packet that comes.
+    fn awaited(port: &mut Port) -> Received {
+        loop {
+            match port.receive() {
+                Some(received) => return received,
+                None => port.wait(None, None).unwrap(),
+            }
+        }
     }
 }

@@ -124,10 +124,10 @@ pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
     let counted = publisher.source.stats();
     let account = Account::of(counted, &publisher.port);
     account.say(args.stats);
-    let (sent, [counted, links]) = (counted.sent, account.objects());
+    let (sent, [counted, links, pieces, port]) = (counted.sent, account.objects());
     events.say(
         &format!("ended after {sent} messages"),
-        &json!({ "event": "ended", "messages": sent, "counters": counted, "links": links }),
+        &json!({ "event": "ended", "messages": sent, "counters": counted, "links": links, "pieces": pieces, "port": port }),
     )
 }
 
@@ -276,8 +276,8 @@ impl Publisher {
             match to {
                 To::Address(address) => self.port.send(address, &self.out),
                 To::Children(links) => {
-                    let addresses = self.source.addresses(links);
-                    addresses.for_each(|to| self.port.send(to, &self.out));
+                    self.port
+                        .send_copies(self.source.addresses(links), &self.out);
                 }
             }
         }

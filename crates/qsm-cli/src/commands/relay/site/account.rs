@@ -60,15 +60,15 @@ impl Accounts {
     pub(super) fn object(&self) -> Value {
         let own: Value =
             serde_json::from_str(&metrics::json(&self.counts.read())).unwrap_or_default();
-        let [source, links] = self.source.newest().objects();
+        let [source, links, pieces, port] = self.source.newest().objects();
         let of = |one: &SiteBooks| {
-            let [receiver, links] = one.books.newest().objects();
+            let [receiver, links, pieces, port] = one.books.newest().objects();
             (
                 one.site.clone(),
-                json!({ "receiver": receiver, "links": links }),
+                json!({ "receiver": receiver, "links": links, "pieces": pieces, "port": port }),
             )
         };
         let from: serde_json::Map<String, Value> = self.receivers.iter().map(of).collect();
-        json!({ "site": own, "source": source, "links": links, "from": from })
+        json!({ "site": own, "source": source, "links": links, "pieces": pieces, "port": port, "from": from })
     }
 }

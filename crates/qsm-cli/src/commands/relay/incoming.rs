@@ -1,0 +1,70 @@
+//! What comes to a port: datagrams in batches, and long ones joined of their pieces.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use qsm_link::{Joiner, PieceStats};
+use qsm_net::{Intake, ReceiveCounters};
+
+/// What the system is asked to keep of datagrams that have come; it gives what its limits allow.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// Datagrams as they have come.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    intake: Intake,
+    joiner: Joiner,
+    /// The datagram at hand came in pieces.
+    joined: bool,
+}
+
+impl Incoming {
+    pub(super) fn new(socket: &UdpSocket) -> Self {
+        Self {
+            intake: Intake::new(socket, RECEIVE_BUFFER),
+            joiner: Joiner::default(),
+            joined: false,
+        }
+    }
+
+    /// Goes on to the next datagram that there is, and returns its sender.
+    pub(super) fn next(&mut self, socket: &UdpSocket) -> Option<SocketAddr> {
+        self.joined = false;
+        self.intake.next(socket)
+    }
+
+    /// The datagram, to be opened in place; none if it is a piece, and others of its kind are missing. Once for each.
+    pub(super) fn take(&mut self, from: SocketAddr) -> Option<&mut [u8]> {
+        if !Joiner::is_piece(self.intake.datagram()) {
+            return Some(self.intake.datagram_mut());
+        }
+        self.joined = self.joiner.join(from, self.intake.datagram());
+        self.joined.then(|| self.joiner.whole_mut())
+    }
+
+    /// The datagram at hand.
+    pub(super) fn datagram(&self) -> &[u8] {
+        match self.joined {
+            true => self.joiner.whole(),
+            false => self.intake.datagram(),
+        }
+    }
+
+    /// Tells whether there may be another one without waiting.
+    pub(super) fn has_more(&self) -> bool {
+        self.intake.has_more()
+    }
+
+    /// The socket has something.
+    pub(super) fn look_again(&mut self) {
+        self.intake.look_again();
+    }
+
+    pub(super) fn counters(&self) -> ReceiveCounters {
+        self.intake.counters()
+    }
+
+    /// Counters of pieces that have come.
+    pub(super) fn pieces(&self) -> PieceStats {
+        self.joiner.stats()
+    }
+}

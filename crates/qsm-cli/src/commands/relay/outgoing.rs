@@ -1,0 +1,100 @@
+//! What leaves a port: packets as their links want them, long ones in pieces, and all copies together.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use qsm_link::{Cutter, Link, LinkEvent, PIECE_DATAGRAM_BYTES, WHOLE_MAX};
+use qsm_net::{Mailing, SendCounters, Staged};
+use qsm_wire::Instant;
+
+/// What the system is asked to keep of datagrams that are to go; it gives what its limits allow.
+const SEND_BUFFER: usize = 4 << 20;
+
+/// Datagrams that wait to be sent, and the links that they are for.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) link: Box<dyn Link>,
+    mail: Mail,
+    out: Vec<u8>,
+}
+
+impl Outgoing {
+    /// A number that nobody else has drawn tells what this port cuts from what another one did.
+    pub(super) fn new(socket: &UdpSocket, link: Box<dyn Link>, number: u64) -> Self {
+        Self {
+            link,
+            mail: Mail {
+                mailing: Mailing::new(socket, SEND_BUFFER),
+                cutter: Cutter::new(u32::try_from(number >> 32).unwrap_or_default()),
+            },
+            out: Vec::new(),
+        }
+    }
+
+    /// Has a packet sent to each of these: the same bytes, or sealed for each.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        to: impl IntoIterator<Item = SocketAddr>,
+        packet: &[u8],
+    ) {
+        let Self { link, mail, out } = self;
+        let same = (!link.is_protected()).then(|| mail.stage(packet));
+        for to in to {
+            if let Some(datagram) = same {
+                mail.mailing.post(to, datagram);
+            } else if let Some(sealed) = link.wrap(now, to, packet, out) {
+                let datagram = mail.stage(sealed.bytes);
+                mail.mailing.post(sealed.to, datagram);
+            }
+        }
+    }
+
+    /// Has sent what links send by themselves. Returns the next thing that has happened to them.
+    pub(super) fn tend(&mut self) -> Option<LinkEvent> {
+        while let Some(to) = self.link.poll_transmit(&mut self.out) {
+            let datagram = self.mail.stage(&self.out);
+            self.mail.mailing.post(to, datagram);
+        }
+        self.link.poll_event()
+    }
+
+    /// Sends all that waits.
+    pub(super) fn leave(&mut self, socket: &UdpSocket) {
+        self.mail.mailing.send(socket);
+    }
+
+    /// Sends all that waits, if it is much.
+    pub(super) fn leave_if_many(&mut self, socket: &UdpSocket) {
+        if self.mail.mailing.is_full() {
+            self.leave(socket);
+        }
+    }
+
+    pub(super) fn counters(&self) -> SendCounters {
+        self.mail.mailing.counters()
+    }
+
+    /// Number of datagrams that were cut into pieces.
+    pub(super) fn cut(&self) -> u64 {
+        self.mail.cutter.count()
+    }
+}
+
+/// Datagrams that wait to be sent.
+#[derive(Debug)]
+struct Mail {
+    mailing: Mailing,
+    cutter: Cutter,
+}
+
+impl Mail {
+    /// Keeps a datagram until it is sent, whole or in pieces. Rule R-RELAY-44.
+    fn stage(&mut self, datagram: &[u8]) -> Staged {
+        if datagram.len() <= WHOLE_MAX {
+            self.mailing.stage(datagram)
+        } else {
+            let pieces = self.cutter.cut(datagram);
+            self.mailing.stage_train(pieces, PIECE_DATAGRAM_BYTES)
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Datagrams that are too long for most paths, cut into pieces that pass them whole. Rule R-RELAY-44.
+//!
+//! ```text
+//!  0x86 │ number (4) │ at (2) │ bytes of all (2) │ piece
+//! ```
+//!
+//! Fragments of IP are dropped by many firewalls and translators of addresses, and each of them passes a network stack by
+//! itself; pieces are of one length, but for a shorter last one, so that they leave and come as one train.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use crate::stats::PieceStats;
+
+/// First byte of a piece. Bit 0x40 is set in all of QUIC's datagrams.
+const PIECE: u8 = 0x86;
+/// Bytes in front of a piece.
+const HEADER_BYTES: usize = 9;
+/// Bytes of each piece but the last: with all headers it passes any path of IPv6.
+const PIECE_BYTES: usize = 1200;
+/// Bytes of a datagram of pieces, but for the last one.
+pub const PIECE_DATAGRAM_BYTES: usize = HEADER_BYTES + PIECE_BYTES;
+/// Longest datagram that is not cut: with its headers it passes an Ethernet.
+pub const WHOLE_MAX: usize = 1452;
+/// Datagrams of which pieces are missing; of more the oldest goes.
+const PARTS_MAX: usize = 64;
+
+/// A datagram of which pieces are missing.
+#[derive(Debug)]
+struct Part {
+    from: SocketAddr,
+    number: u32,
+    bytes: Vec<u8>,
+    /// Bit n: the piece in place n is missing.
+    missing: u64,
+}
+
+/// Cuts long datagrams into pieces, at the port that sends them.
+#[derive(Debug)]
+pub struct Cutter {
+    number: u32,
+    /// Pieces of the newest one.
+    pieces: Vec<u8>,
+    cut: u64,
+}
+
+/// Joins pieces, at the port that they come to.
+#[derive(Debug, Default)]
+pub struct Joiner {
+    parts: VecDeque<Part>,
+    /// The newest datagram that is complete.
+    whole: Vec<u8>,
+    stats: PieceStats,
+}
+
+/// A piece as it has come.
+struct Piece<'a> {
+    number: u32,
+    place: usize,
+    /// Bytes of the datagram.
+    all: usize,
+    bytes: &'a [u8],
+}
+
+impl<'a> Piece<'a> {
+    fn decode(datagram: &'a [u8]) -> Option<Self> {
+        let (header, bytes) = datagram.split_at_checked(HEADER_BYTES)?;
+        let number = u32::from_le_bytes(header[1..5].try_into().ok()?);
+        let at = usize::from(u16::from_le_bytes(header[5..7].try_into().ok()?));
+        let all = usize::from(u16::from_le_bytes(header[7..9].try_into().ok()?));
+        let fits = at % PIECE_BYTES == 0 && bytes.len() == all.checked_sub(at)?.min(PIECE_BYTES);
+        (fits && !bytes.is_empty()).then_some(Self {
+            number,
+            place: at / PIECE_BYTES,
+            all,
+            bytes,
+        })
+    }
+}
+
+impl Cutter {
+    /// Numbers from behind this on: who begins anew is not to continue what it has left unfinished.
+    #[must_use]
+    pub fn new(number: u32) -> Self {
+        Self {
+            number,
+            pieces: Vec::new(),
+            cut: 0,
+        }
+    }
+
+    /// Cuts a datagram of at most 65,535 bytes. Returns its pieces, one behind the other: each is a datagram of
+    /// [`PIECE_DATAGRAM_BYTES`]; the last may be shorter.
+    pub fn cut(&mut self, datagram: &[u8]) -> &[u8] {
+        self.number = self.number.wrapping_add(1);
+        self.cut += 1;
+        self.pieces.clear();
+        let all = u16::try_from(datagram.len()).unwrap_or(u16::MAX);
+        let starts = (0..all).step_by(PIECE_BYTES);
+        for (at, piece) in starts.zip(datagram.chunks(PIECE_BYTES)) {
+            self.pieces.push(PIECE);
+            self.pieces.extend_from_slice(&self.number.to_le_bytes());
+            self.pieces.extend_from_slice(&at.to_le_bytes());
+            self.pieces.extend_from_slice(&all.to_le_bytes());
+            self.pieces.extend_from_slice(piece);
+        }
+        &self.pieces
+    }
+
+    /// Number of datagrams that it has cut.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.cut
+    }
+}
+
+impl Joiner {
+    /// Tells whether a datagram is a piece, to be given to [`Joiner::join`].
+    #[must_use]
+    pub fn is_piece(datagram: &[u8]) -> bool {
+        datagram.first() == Some(&PIECE)
+    }
+
+    /// Takes a piece. True if a datagram is complete by it: [`Joiner::whole`].
+    pub fn join(&mut self, from: SocketAddr, datagram: &[u8]) -> bool {
+        let Some(piece) = Piece::decode(datagram) else {
+            self.stats.malformed += 1;
+            return false;
+        };
+        let of = |part: &Part| {
+            part.from == from && part.number == piece.number && part.bytes.len() == piece.all
+        };
+        let at = self.parts.iter().position(of);
+        let at = at.unwrap_or_else(|| self.begin(from, &piece));
+        let Some(part) = self.parts.get_mut(at) else {
+            return false;
+        };
+        let start = piece.place * PIECE_BYTES;
+        part.bytes[start..start + piece.bytes.len()].copy_from_slice(piece.bytes);
+        part.missing &= !(1 << piece.place);
+        if part.missing != 0 {
+            return false;
+        }
+        if let Some(part) = self.parts.remove(at) {
+            self.whole = part.bytes;
+            self.stats.joined += 1;
+        }
+        true
+    }
+
+    /// The datagram that was completed last.
+    #[must_use]
+    pub fn whole(&self) -> &[u8] {
+        &self.whole
+    }
+
+    /// The same, to be opened in place.
+    pub fn whole_mut(&mut self) -> &mut [u8] {
+        &mut self.whole
+    }
+
+    /// Counters of what has come.
+    #[must_use]
+    pub fn stats(&self) -> PieceStats {
+        self.stats
+    }
+
+    /// Begins a datagram with this piece. Returns its place.
+    fn begin(&mut self, from: SocketAddr, piece: &Piece<'_>) -> usize {
+        let mut bytes = core::mem::take(&mut self.whole);
+        if self.parts.len() == PARTS_MAX
+            && let Some(oldest) = self.parts.pop_front()
+        {
+            self.stats.incomplete += 1;
+            bytes = oldest.bytes;
+        }
+        // What it held is overwritten piece by piece.
+        bytes.resize(piece.all, 0);
+        let places = piece.all.div_ceil(PIECE_BYTES);
+        self.parts.push_back(Part {
+            from,
+            number: piece.number,
+            bytes,
+            missing: u64::MAX >> (u64::BITS as usize - places),
+        });
+        self.parts.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, 1], port))
+    }
+
+    fn datagram(length: usize) -> Vec<u8> {
+        (0..length).map(|at| (at / 7) as u8).collect()
+    }
+
+    fn cut(cutter: &mut Cutter, datagram: &[u8]) -> Vec<Vec<u8>> {
+        let pieces = cutter.cut(datagram).chunks(PIECE_DATAGRAM_BYTES);
+        pieces.map(<[u8]>::to_vec).collect()
+    }
+
+    /// R-RELAY-44.
+    #[test]
+    fn a_long_datagram_is_whole_again_in_whatever_order_its_pieces_come() {
+        let (mut ours, mut theirs) = (Cutter::new(7), Joiner::default());
+        for length in [1, 1200, 1201, 4132, 65_507, 65_535] {
+            let long = datagram(length);
+            let mut all = cut(&mut ours, &long);
+            assert_eq!(all.len(), length.div_ceil(PIECE_BYTES));
+            all.rotate_left(1);
+            let (last, others) = all.split_last().unwrap();
+            for piece in others {
+                assert!(Joiner::is_piece(piece));
+                assert!(!theirs.join(address(1), piece));
+                assert!(!theirs.join(address(1), piece), "again");
+            }
+            assert!(theirs.join(address(1), last));
+            assert_eq!(theirs.whole(), long);
+        }
+        assert_eq!((ours.count(), theirs.stats().joined), (6, 6));
+        assert_eq!(theirs.stats().incomplete, 0);
+    }
+
+    #[test]
+    fn the_format_does_not_change() {
+        let all = cut(&mut Cutter::new(0x0102_0303), &datagram(1202));
+        assert_eq!(all[0][..9], [0x86, 4, 3, 2, 1, 0, 0, 0xb2, 4]);
+        assert_eq!(all[1][..9], [0x86, 4, 3, 2, 1, 0xb0, 4, 0xb2, 4]);
+        assert_eq!(all[1][9..], datagram(1202)[1200..]);
+    }
+
+    #[test]
+    fn pieces_of_several_senders_and_datagrams_are_kept_apart() {
+        let mut theirs = Joiner::default();
+        let (one, other) = (datagram(3000), vec![9; 3000]);
+        let (ones, others) = (
+            cut(&mut Cutter::new(0), &one),
+            cut(&mut Cutter::new(0), &other),
+        );
+        for at in 0..2 {
+            assert!(!theirs.join(address(1), &ones[at]));
+            assert!(!theirs.join(address(2), &others[at]));
+        }
+        assert!(theirs.join(address(2), &others[2]));
+        assert_eq!(theirs.whole(), other);
+        assert!(theirs.join(address(1), &ones[2]));
+        assert_eq!(theirs.whole(), one);
+    }
+
+    #[test]
+    fn what_stays_incomplete_gives_way_and_is_counted() {
+        let (mut ours, mut theirs) = (Cutter::new(0), Joiner::default());
+        let first = cut(&mut ours, &datagram(2000));
+        assert!(!theirs.join(address(1), &first[0]));
+        for _ in 0..PARTS_MAX {
+            let piece = &cut(&mut ours, &datagram(2000))[0];
+            assert!(!theirs.join(address(1), piece));
+        }
+        assert_eq!(theirs.stats().incomplete, 1);
+        assert!(!theirs.join(address(1), &first[1]), "it was given up");
+        assert_eq!(theirs.parts.len(), PARTS_MAX);
+    }
+
+    #[test]
+    fn what_is_no_piece_is_refused_and_counted() {
+        let mut theirs = Joiner::default();
+        let all = cut(&mut Cutter::new(0), &datagram(2000));
+        for length in 0..all[0].len() {
+            assert!(!theirs.join(address(1), &all[0][..length]));
+        }
+        let mut elsewhere = all[1].clone();
+        elsewhere[5] ^= 1;
+        assert!(!theirs.join(address(1), &elsewhere));
+        let refused = all[0].len() as u64 + 1;
+        assert_eq!(theirs.stats().malformed, refused);
+        assert!(theirs.parts.is_empty());
+    }
+}
