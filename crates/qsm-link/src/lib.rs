@@ -39,7 +39,7 @@ mod tests;
 use core::time::Duration;
 
 pub use link::{Link, LinkEvent, Received, Wrapped};
-pub use pieces::{Cutter, Joiner, PIECE_DATAGRAM_BYTES, WHOLE_MAX};
+pub use pieces::{Cutter, Joiner, WHOLE_MAX};
 pub use plain::PlainLink;
 pub use quic::QuicLink;
 pub use seal::SEAL_BYTES;

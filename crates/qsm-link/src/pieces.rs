@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Fragments of IP are dropped by many firewalls and translators of addresses, and each of them passes a network stack by
-//! itself; pieces are of one length, but for a shorter last one, so that they leave and come as one train.
+//! itself; pieces are of one length, so that they leave and come as one train, and those of several datagrams, too.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -16,14 +16,18 @@ use crate::stats::PieceStats;
 const PIECE: u8 = 0x86;
 /// Bytes in front of a piece.
 const HEADER_BYTES: usize = 9;
-/// Bytes of each piece but the last: with all headers it passes any path of IPv6.
-const PIECE_BYTES: usize = 1200;
-/// Bytes of a datagram of pieces, but for the last one.
-pub const PIECE_DATAGRAM_BYTES: usize = HEADER_BYTES + PIECE_BYTES;
+/// Longest piece: with all headers it passes any path of IPv6.
+const PIECE_MAX: usize = 1200;
 /// Longest datagram that is not cut: with its headers it passes an Ethernet.
 pub const WHOLE_MAX: usize = 1452;
 /// Datagrams of which pieces are missing; of more the oldest goes.
 const PARTS_MAX: usize = 64;
+
+/// Bytes of each piece of a datagram of so many bytes: there are as few as can be. Zeros fill the last one.
+fn piece_bytes(all: usize) -> usize {
+    let count = all.div_ceil(PIECE_MAX).max(1);
+    all.div_ceil(count).max(1)
+}
 
 /// A datagram of which pieces are missing.
 #[derive(Debug)]
@@ -53,7 +57,7 @@ pub struct Joiner {
     stats: PieceStats,
 }
 
-/// A piece as it has come.
+/// A piece as it has come, without what fills it.
 struct Piece<'a> {
     number: u32,
     place: usize,
@@ -68,12 +72,13 @@ impl<'a> Piece<'a> {
         let number = u32::from_le_bytes(header[1..5].try_into().ok()?);
         let at = usize::from(u16::from_le_bytes(header[5..7].try_into().ok()?));
         let all = usize::from(u16::from_le_bytes(header[7..9].try_into().ok()?));
-        let fits = at % PIECE_BYTES == 0 && bytes.len() == all.checked_sub(at)?.min(PIECE_BYTES);
-        (fits && !bytes.is_empty()).then_some(Self {
+        let each = piece_bytes(all);
+        let fits = at < all && at % each == 0 && bytes.len() == each;
+        fits.then(|| Self {
             number,
-            place: at / PIECE_BYTES,
+            place: at / each,
             all,
-            bytes,
+            bytes: &bytes[..each.min(all - at)],
         })
     }
 }
@@ -89,22 +94,26 @@ impl Cutter {
         }
     }
 
-    /// Cuts a datagram of at most 65,535 bytes. Returns its pieces, one behind the other: each is a datagram of
-    /// [`PIECE_DATAGRAM_BYTES`]; the last may be shorter.
-    pub fn cut(&mut self, datagram: &[u8]) -> &[u8] {
+    /// Cuts a datagram of at most 65,535 bytes. Returns its pieces, one behind the other, and the bytes of each with what
+    /// is in front of it.
+    pub fn cut(&mut self, datagram: &[u8]) -> (&[u8], usize) {
         self.number = self.number.wrapping_add(1);
         self.cut += 1;
         self.pieces.clear();
         let all = u16::try_from(datagram.len()).unwrap_or(u16::MAX);
-        let starts = (0..all).step_by(PIECE_BYTES);
-        for (at, piece) in starts.zip(datagram.chunks(PIECE_BYTES)) {
+        let each = piece_bytes(usize::from(all));
+        let starts = (0..all).step_by(each);
+        for (at, piece) in starts.zip(datagram.chunks(each)) {
             self.pieces.push(PIECE);
             self.pieces.extend_from_slice(&self.number.to_le_bytes());
             self.pieces.extend_from_slice(&at.to_le_bytes());
             self.pieces.extend_from_slice(&all.to_le_bytes());
             self.pieces.extend_from_slice(piece);
         }
-        &self.pieces
+        let segment = HEADER_BYTES + each;
+        let full = self.pieces.len().next_multiple_of(segment);
+        self.pieces.resize(full, 0);
+        (&self.pieces, segment)
     }
 
     /// Number of datagrams that it has cut.
@@ -135,7 +144,7 @@ impl Joiner {
         let Some(part) = self.parts.get_mut(at) else {
             return false;
         };
-        let start = piece.place * PIECE_BYTES;
+        let start = piece.place * piece_bytes(piece.all);
         part.bytes[start..start + piece.bytes.len()].copy_from_slice(piece.bytes);
         part.missing &= !(1 << piece.place);
         if part.missing != 0 {
@@ -176,7 +185,7 @@ impl Joiner {
         }
         // What it held is overwritten piece by piece.
         bytes.resize(piece.all, 0);
-        let places = piece.all.div_ceil(PIECE_BYTES);
+        let places = piece.all.div_ceil(piece_bytes(piece.all));
         self.parts.push_back(Part {
             from,
             number: piece.number,
@@ -200,8 +209,8 @@ mod tests {
     }
 
     fn cut(cutter: &mut Cutter, datagram: &[u8]) -> Vec<Vec<u8>> {
-        let pieces = cutter.cut(datagram).chunks(PIECE_DATAGRAM_BYTES);
-        pieces.map(<[u8]>::to_vec).collect()
+        let (pieces, each) = cutter.cut(datagram);
+        pieces.chunks(each).map(<[u8]>::to_vec).collect()
     }
 
     /// R-RELAY-44.
@@ -211,7 +220,9 @@ mod tests {
         for length in [1, 1200, 1201, 4132, 65_507, 65_535] {
             let long = datagram(length);
             let mut all = cut(&mut ours, &long);
-            assert_eq!(all.len(), length.div_ceil(PIECE_BYTES));
+            assert_eq!(all.len(), length.div_ceil(PIECE_MAX));
+            assert!(all.iter().all(|piece| piece.len() == all[0].len()));
+            assert!(all[0].len() <= HEADER_BYTES + PIECE_MAX);
             all.rotate_left(1);
             let (last, others) = all.split_last().unwrap();
             for piece in others {
@@ -228,10 +239,13 @@ mod tests {
 
     #[test]
     fn the_format_does_not_change() {
-        let all = cut(&mut Cutter::new(0x0102_0303), &datagram(1202));
-        assert_eq!(all[0][..9], [0x86, 4, 3, 2, 1, 0, 0, 0xb2, 4]);
-        assert_eq!(all[1][..9], [0x86, 4, 3, 2, 1, 0xb0, 4, 0xb2, 4]);
-        assert_eq!(all[1][9..], datagram(1202)[1200..]);
+        let long = datagram(1203);
+        let all = cut(&mut Cutter::new(0x0102_0303), &long);
+        assert_eq!(all[0][..9], [0x86, 4, 3, 2, 1, 0, 0, 0xb3, 4]);
+        assert_eq!(all[0][9..], long[..602]);
+        assert_eq!(all[1][..9], [0x86, 4, 3, 2, 1, 0x5a, 2, 0xb3, 4]);
+        assert_eq!(all[1][9..610], long[602..]);
+        assert_eq!((all.len(), all[1].len(), all[1][610]), (2, 611, 0));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::ptr;
 use std::time::Duration;
 
 use crate::address::Raw;
+use crate::copier::Copier;
 use crate::counters::SendCounters;
 use crate::error::SendFailure;
 use crate::send::{Control, TRAIN_MAX, write_segment_size};
@@ -36,6 +37,8 @@ const TRAIN_BYTES_MAX: usize = 65_000;
 /// Bytes and letters beyond which no more should wait.
 const STAGED_MAX: usize = 256 << 10;
 const LETTERS_MAX: usize = 1024;
+/// Receivers of the same bytes for which the kernel clones them, where it is asked to; fewer go by the socket.
+const CLONED_MIN: usize = 4;
 /// Time for which the socket's buffer may keep those up that send, once in a call.
 const PATIENCE: Duration = Duration::from_millis(1);
 
@@ -87,6 +90,7 @@ pub struct Mailing {
     /// More than one piece of bytes is staged, so that a receiver may get several.
     several: bool,
     trains: bool,
+    copier: Option<Copier>,
     counters: SendCounters,
 }
 
@@ -102,8 +106,27 @@ impl Mailing {
             letters: Vec::new(),
             several: false,
             trains: socket::kernel_has_gso(fd),
+            copier: None,
             counters: SendCounters::default(),
         }
+    }
+
+    /// Has the kernel clone what goes to many, from now on. Returns the device that clones start from.
+    ///
+    /// # Errors
+    /// Why it cannot be had here, and what to do.
+    pub fn clone_copies(&mut self, socket: impl AsFd) -> Result<String, String> {
+        let fd = socket.as_fd();
+        let local = sys::local_addr(fd).map_err(|error| format!("no address: {error}"))?;
+        if local.ip().is_unspecified() {
+            return Err(
+                "clones need one address to come from: listen at one of this host".to_owned(),
+            );
+        }
+        let copier = Copier::open(fd, local)?;
+        let device = copier.device();
+        self.copier = Some(copier);
+        Ok(device)
     }
 
     /// Keeps a datagram's bytes until the next [`Mailing::send`].
@@ -141,6 +164,9 @@ impl Mailing {
     pub fn send(&mut self, socket: impl AsFd) {
         let fd = socket.as_fd();
         let mut letters = mem::take(&mut self.letters);
+        if let Some(copier) = self.copier.take() {
+            letters = self.clone_letters(letters, copier);
+        }
         if self.several {
             letters.sort_by_key(|letter| letter.to);
         }
@@ -159,6 +185,36 @@ impl Mailing {
     #[must_use]
     pub fn counters(&self) -> SendCounters {
         self.counters
+    }
+
+    /// Has cloned what goes to many. Returns what is left: that goes by the socket.
+    fn clone_letters(&mut self, letters: Vec<Letter>, mut copier: Copier) -> Vec<Letter> {
+        let mut left = Vec::new();
+        let mut to = Vec::new();
+        let mut rest = &letters[..];
+        while let Some(first) = rest.first() {
+            let copies = copies(rest);
+            let (train, times) = same_receivers(rest, copies);
+            let (these, behind) = rest.split_at(copies * times);
+            rest = behind;
+            let segment = u16::try_from(first.what.segment).unwrap_or(0);
+            if copies < CLONED_MIN || segment == 0 {
+                left.extend_from_slice(these);
+                continue;
+            }
+            to.clear();
+            to.extend(these[..copies].iter().map(|letter| letter.to));
+            self.counters.calls += 1;
+            let missed = copier.send(&to, &self.staged[train.range()], segment);
+            let cloned = (copies - missed.len()) as u64;
+            let missed = these.iter().filter(|letter| missed.contains(&letter.to));
+            left.extend(missed);
+            self.counters.cloned += cloned;
+            self.counters.datagrams += cloned * train.datagrams() as u64;
+            self.counters.bytes += cloned * train.bytes() as u64;
+        }
+        self.copier = Some(copier);
+        left
     }
 
     /// Sends the first of these letters by one call. Returns how many are dealt with.
@@ -249,23 +305,25 @@ impl Mailing {
         count
     }
 
-    /// Number of the first letters that make a train: for one receiver, of one length but for a shorter last one.
+    /// Number of the first letters that make a train: for one receiver, all datagrams of one length but for a shorter last
+    /// one.
     fn run(&self, letters: &[Letter]) -> usize {
         let (to, segment) = (letters[0].to, letters[0].what.segment);
-        let is_train = letters[0].what.datagrams() > 1;
-        if !self.trains || is_train || segment > SEGMENT_MAX {
+        if !self.trains || segment == 0 || segment > SEGMENT_MAX {
             return 1;
         }
+        let most = TRAIN_BYTES_MAX.min(segment * TRAIN_MAX);
         let (mut count, mut bytes) = (0, 0);
-        for letter in letters.iter().take(TRAIN_MAX) {
+        for letter in letters {
             let own = letter.what.bytes();
+            let is_last = own > 0 && own < segment;
             bytes += own;
-            let fits = own <= segment && own > 0 && bytes <= TRAIN_BYTES_MAX;
+            let fits = (letter.what.segment == segment || is_last) && bytes <= most;
             if letter.to != to || !fits {
                 break;
             }
             count += 1;
-            if own < segment {
+            if bytes % segment != 0 {
                 break;
             }
         }
@@ -281,6 +339,32 @@ impl Mailing {
         self.counters.datagrams += datagrams;
         self.counters.trains += u64::from(datagrams > 1);
     }
+}
+
+/// Number of the first letters that are of the same bytes.
+fn copies(letters: &[Letter]) -> usize {
+    let same = letters.chunk_by(|one, other| one.what == other.what);
+    same.map(<[Letter]>::len).next().unwrap_or(0)
+}
+
+/// Bytes that the first letters' receivers get as one train, and how many times as many letters they are of.
+fn same_receivers(letters: &[Letter], copies: usize) -> (Staged, usize) {
+    let mut train = letters[0].what;
+    let most = TRAIN_BYTES_MAX.min(train.segment * TRAIN_MAX);
+    let mut times = 1;
+    for next in letters.chunks_exact(copies).skip(1) {
+        let what = next[0].what;
+        let behind = what.from == train.to && what.segment == train.segment;
+        let full = train.bytes() % train.segment.max(1) == 0;
+        let fits = what.to - train.from <= most;
+        let same = |(one, other): (&Letter, &Letter)| one.to == other.to && other.what == what;
+        if !(behind && full && fits && letters.iter().zip(next).all(same)) {
+            break;
+        }
+        train.to = what.to;
+        times += 1;
+    }
+    (train, times)
 }
 
 /// Gives messages of so many letters each to the kernel; returns how many messages it took.
@@ -442,6 +526,25 @@ mod tests {
             assert_eq!((counters.calls, counters.datagrams), (1, 6));
             assert_eq!(counters.trains, if trains { 2 } else { 0 });
         }
+    }
+
+    #[test]
+    fn trains_of_one_length_for_one_receiver_leave_as_one() {
+        let mut trial = Trial::new(2);
+        for value in 0..20 {
+            let staged = trial.mailing.stage_train(&[value; 4000], 1000);
+            for receiver in 0..2 {
+                let to = trial.address(receiver);
+                trial.mailing.post(to, staged);
+            }
+        }
+        let sent: Vec<_> = (0..80).map(|number| (number / 4, 1000)).collect();
+        for receiver in 0..2 {
+            assert_eq!(trial.came(receiver), sent);
+        }
+        let counters = trial.mailing.counters();
+        assert_eq!((counters.calls, counters.datagrams), (1, 160));
+        assert_eq!(counters.trains, 4, "of 64 datagrams at most");
     }
 
     #[test]

@@ -3,11 +3,11 @@
 
 mod common;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 use common::{Copied, PATIENCE, config};
 use lab::{HostId, Lab};
-use qsm_net::{Cloning, PortConfig, Ports, choose_interface};
+use qsm_net::{Cloning, Mailing, PortConfig, Ports, choose_interface};
 
 const SEGMENT: usize = 1000;
 const SEGMENTS: usize = 10;
@@ -104,6 +104,63 @@ fn the_kernel_clones_copies_from_the_ports_own_address() {
         let its = came.iter().filter(|one| one.source == other.local_addr());
         assert_eq!(its.count(), 20);
     }
+}
+
+#[test]
+fn what_is_mailed_to_many_is_cloned_and_comes_whole_and_in_order() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let hosts = lab.add_hosts(2).unwrap();
+    let bind = |host: usize| {
+        let _inside = lab.enter(hosts[host]).unwrap();
+        UdpSocket::bind((lab.host(hosts[host]).address(), 0)).unwrap()
+    };
+    let from = bind(0);
+    let mut mailing = Mailing::new(&from, 1 << 20);
+    {
+        let _inside = lab.enter(hosts[0]).unwrap();
+        mailing.clone_copies(&from).unwrap();
+    }
+    let mut to: Vec<_> = (0..8).map(|_| bind(1)).collect();
+    for socket in &mut to {
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    }
+    // The socket sends the first ones, for which the kernel has to find its neighbour.
+    for round in 0..5 {
+        for packet in 0..3 {
+            let staged = mailing.stage_train(&[3 * round + packet; 4000], 1000);
+            for socket in &to {
+                mailing.post(socket.local_addr().unwrap(), staged);
+            }
+        }
+        let alone = mailing.stage(&[99; 50]);
+        mailing.post(to[0].local_addr().unwrap(), alone);
+        {
+            let _inside = lab.enter(hosts[0]).unwrap();
+            mailing.send(&from);
+        }
+        for (number, socket) in to.iter().enumerate() {
+            let mut came = Vec::new();
+            let count = if number == 0 { 13 } else { 12 };
+            while came.len() < count {
+                let mut buffer = [0; 2000];
+                let (length, source) = socket.recv_from(&mut buffer).unwrap();
+                assert_eq!(source, from.local_addr().unwrap());
+                came.push((buffer[0], length));
+            }
+            let alone = came.iter().filter(|one| **one == (99, 50)).count();
+            assert_eq!(alone, count - 12);
+            came.retain(|one| *one != (99, 50));
+            let sent: Vec<_> = (0..12).map(|at| (3 * round + at / 4, 1000)).collect();
+            assert_eq!(came, sent);
+        }
+    }
+    let counters = mailing.counters();
+    assert_eq!(counters.datagrams, 5 * (8 * 12 + 1));
+    assert_eq!(counters.bytes, 5 * (8 * 12_000 + 50));
+    assert!(counters.cloned >= 8, "{counters:?}");
 }
 
 #[test]

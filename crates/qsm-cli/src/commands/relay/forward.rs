@@ -32,6 +32,10 @@ pub(crate) struct ForwardArgs {
     /// Keep the newest packets in so much memory, and answer requests out of it [default: keep none]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) cache: Option<usize>,
+    /// Have the kernel clone what goes to four children or more, where it allows that (capabilities CAP_NET_ADMIN
+    /// and CAP_BPF); clones do not pass this host's firewall. Takes --listen with one address
+    #[arg(long, conflicts_with = "identity")]
+    pub(crate) clone_copies: bool,
     /// Write what happens as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
@@ -49,7 +53,10 @@ pub(crate) struct ForwardArgs {
 /// Runs a relay until a signal.
 pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
-    let port = Port::open(args.listen, args.loss, &args.guard, Place::Relay)?;
+    let mut port = Port::open(args.listen, args.loss, &args.guard, Place::Relay)?;
+    if args.clone_copies {
+        port.clone_copies();
+    }
     let listening = port.address()?;
     let Parents { first, others } = parent_addresses(&args.parent, listening)?;
     let books = Books::<RelayStats>::default();

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use qsm_link::{Cutter, Link, LinkEvent, PIECE_DATAGRAM_BYTES, WHOLE_MAX};
+use qsm_link::{Cutter, Link, LinkEvent, WHOLE_MAX};
 use qsm_net::{Mailing, SendCounters, Staged};
 use qsm_wire::Instant;
 
@@ -28,6 +28,11 @@ impl Outgoing {
             },
             out: Vec::new(),
         }
+    }
+
+    /// Has the kernel clone what goes to many, or says why it cannot.
+    pub(super) fn clone_copies(&mut self, socket: &UdpSocket) -> Result<(), String> {
+        self.mail.mailing.clone_copies(socket).map(drop)
     }
 
     /// Has a packet sent to each of these: the same bytes, or sealed for each.
@@ -93,8 +98,8 @@ impl Mail {
         if datagram.len() <= WHOLE_MAX {
             self.mailing.stage(datagram)
         } else {
-            let pieces = self.cutter.cut(datagram);
-            self.mailing.stage_train(pieces, PIECE_DATAGRAM_BYTES)
+            let (pieces, each) = self.cutter.cut(datagram);
+            self.mailing.stage_train(pieces, each)
         }
     }
 }

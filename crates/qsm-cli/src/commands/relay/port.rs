@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant as Clock};
 
 use qsm_console::failure::Failure;
+use qsm_console::log::Note;
 use qsm_link::{LinkStats, PieceStats, Received};
 use qsm_net::PortCounters;
 use qsm_wire::{Instant, Random, Seed};
@@ -73,6 +74,14 @@ impl Port {
             lost: 0,
             random: Random::new(Seed(number), "loss"),
         })
+    }
+
+    /// Has the kernel clone what goes to many, or says why it does not: then the socket sends.
+    pub(super) fn clone_copies(&mut self) {
+        if let Err(cause) = self.outgoing.clone_copies(&self.socket) {
+            let line = format!("copies are not cloned in the kernel: {cause}");
+            Note::warn("not-cloned", &line).say();
+        }
     }
 
     /// Where it listens.

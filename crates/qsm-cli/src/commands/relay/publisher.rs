@@ -60,6 +60,10 @@ pub(crate) struct PublishArgs {
     /// Packets that are kept for receivers; when so many are not acknowledged, no more are read
     #[arg(long, value_name = "PACKETS", default_value = "4096", value_parser = clap::value_parser!(u64).range(1..=WINDOW_MAX))]
     pub(crate) window: u64,
+    /// Have the kernel clone what goes to four children or more, where it allows that (capabilities CAP_NET_ADMIN
+    /// and CAP_BPF); clones do not pass this host's firewall. Takes --listen with one address
+    #[arg(long, conflicts_with = "identity")]
+    pub(crate) clone_copies: bool,
     /// Write what happens as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
@@ -82,7 +86,10 @@ pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let sealer = args.content.sealer(&args.name)?;
     let place = Place::Source(&args.name);
-    let port = Port::open(args.listen, args.loss, &args.guard, place)?;
+    let mut port = Port::open(args.listen, args.loss, &args.guard, place)?;
+    if args.clone_copies {
+        port.clone_copies();
+    }
     let listening = port.address()?;
     let books = Books::<SourceStats>::default();
     let served = books.serve(args.stats)?;
