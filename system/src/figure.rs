@@ -1,5 +1,7 @@
 //! Figures of experiments, and the bars that they are judged by.
 
+use std::fmt;
+
 use crate::cluster::Failure;
 use crate::machine::counted;
 use crate::trial::median;
@@ -39,6 +41,18 @@ pub enum Bar {
     Always(f64),
     /// None: it is told.
     Told,
+}
+
+impl fmt::Display for Bar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Least(bound) => write!(f, "at least {bound}"),
+            Self::Most(bound) => write!(f, "at most {bound}"),
+            Self::Within(least, most) => write!(f, "{least} to {most}"),
+            Self::Always(value) => write!(f, "{value} in each"),
+            Self::Told => f.write_str("-"),
+        }
+    }
 }
 
 /// A figure of one run.

@@ -1,16 +1,15 @@
 //! Replicas at nodes of one process, over loopback.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
-use std::net::SocketAddr;
+mod support;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use qsm::{Builder, ChannelOptions, Embedded, NetworkOptions, Node};
+use qsm::{Builder, Embedded, Node};
 use qsm_replica::{Limits, Notice, Replica, RestoreError, StateMachine};
+use support::{PATIENCE, site};
 
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Of the state beside the sum: a snapshot of some forty chunks.
 const WEIGHT: usize = 5 << 20;
 
@@ -46,29 +45,6 @@ impl StateMachine for Sum {
         self.sum = u64::from_le_bytes(*sum);
         self.weight = weight.to_vec();
         Ok(())
-    }
-}
-
-/// A cluster with addresses of its own.
-fn site() -> impl Fn(&str) -> Builder {
-    let random = RandomState::new().build_hasher().finish();
-    let [a, b, c, d, e, f, ..] = random.to_le_bytes();
-    let port = |high, low| 20_000 + u16::from_le_bytes([high, low]) % 12_000;
-    let discovery = SocketAddr::from(([239, 255, a, b], port(c, d)));
-    let network = NetworkOptions::new()
-        .interface("lo")
-        .discovery(discovery)
-        .receive_buffer(4 << 20);
-    let channels = ChannelOptions::new().port(port(e, f));
-    move |name| {
-        let builder = Node::builder()
-            .name(name)
-            .cluster(format!("replica-{random:x}"));
-        builder
-            .network(network.clone())
-            .channels(channels)
-            .request_timeout(PATIENCE)
-            .embedded_service(Embedded::Never)
     }
 }
 

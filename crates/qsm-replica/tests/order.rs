@@ -1,18 +1,16 @@
 //! Replicas with a total order at nodes of one process, over loopback.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
-use std::net::SocketAddr;
+mod support;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use qsm::{Builder, ChannelOptions, Embedded, NetworkOptions, Node};
+use qsm::{Embedded, Node};
 use qsm_replica::{
     BindError, Limits, Notice, Order, Replica, ReplicaError, RestoreError, StateMachine,
 };
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use support::{PATIENCE, site};
 
 /// A number that each update makes another one of, by its place among the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,32 +33,15 @@ impl StateMachine for Chain {
     }
 }
 
-/// A cluster with addresses of its own.
-fn site() -> impl Fn(&str) -> Node {
-    let random = RandomState::new().build_hasher().finish();
-    let [a, b, c, d, e, f, ..] = random.to_le_bytes();
-    let port = |high, low| 20_000 + u16::from_le_bytes([high, low]) % 12_000;
-    let discovery = SocketAddr::from(([239, 255, a, b], port(c, d)));
-    let network = NetworkOptions::new()
-        .interface("lo")
-        .discovery(discovery)
-        .receive_buffer(4 << 20);
-    let channels = ChannelOptions::new().port(port(e, f));
+/// A cluster with addresses of its own, of which one node is the service.
+fn cluster() -> impl Fn(&str) -> Node {
+    let site = site();
     move |name| {
-        let builder: Builder = Node::builder()
-            .name(name)
-            .cluster(format!("order-{random:x}"));
         let service = match name {
             "service" => Embedded::Always,
             _ => Embedded::Never,
         };
-        let node = builder
-            .network(network.clone())
-            .channels(channels)
-            .request_timeout(PATIENCE)
-            .embedded_service(service)
-            .start()
-            .unwrap();
+        let node = site(name).embedded_service(service).start().unwrap();
         node.wait_admitted(PATIENCE).unwrap();
         node
     }
@@ -117,7 +98,7 @@ fn wait_voters(replicas: [&Replica<Chain>; 3]) {
 
 #[test]
 fn replicas_are_equal_though_the_sequencer_is_killed_while_all_publish() {
-    let site = site();
+    let site = cluster();
     let _service = site("service");
     let nodes = [site("first"), site("second"), site("third")];
     let [first, second, third] = nodes.each_ref().map(join);
@@ -153,7 +134,7 @@ fn replicas_are_equal_though_the_sequencer_is_killed_while_all_publish() {
 
 #[test]
 fn a_sequencer_that_leaves_hands_over_to_the_only_other_one() {
-    let site = site();
+    let site = cluster();
     let _service = site("service");
     let nodes = [site("first"), site("second")];
     let [first, second] = nodes.each_ref().map(join);
@@ -168,7 +149,7 @@ fn a_sequencer_that_leaves_hands_over_to_the_only_other_one() {
 
 #[test]
 fn a_replica_with_another_order_is_refused() {
-    let site = site();
+    let site = cluster();
     let _service = site("service");
     let nodes = [site("first"), site("second")];
     let _total = join(&nodes[0]);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use qsm_system::cluster::program;
-use qsm_system::figure::{Bar, Figure};
+use qsm_system::figure::Figure;
 use qsm_system::flow::Case;
 use qsm_system::flow::modes::Modes;
 use qsm_system::flow::overload::Overload;
@@ -181,7 +181,7 @@ impl Row {
             Ok(figures) => {
                 for figure in figures {
                     let [least, most] = figure.spread().map(short);
-                    let (bar, median) = (bar(figure.bar), short(figure.median()));
+                    let (bar, median) = (figure.bar.to_string(), short(figure.median()));
                     let verdict = match figure.is_kept() {
                         Some(true) => "kept",
                         Some(false) => "not kept",
@@ -204,7 +204,7 @@ impl Row {
                 let figures = Value::from_iter(figures.iter().map(|figure| {
                     json!({
                         "figure": figure.what,
-                        "bar": bar(figure.bar),
+                        "bar": figure.bar.to_string(),
                         "median": figure.median(),
                         "runs": figure.values,
                         "kept": figure.is_kept(),
@@ -213,16 +213,6 @@ impl Row {
                 json!({ "trial": trial, "case": name, "figures": figures })
             }
         }
-    }
-}
-
-fn bar(bar: Bar) -> String {
-    match bar {
-        Bar::Least(bound) => format!("at least {bound}"),
-        Bar::Most(bound) => format!("at most {bound}"),
-        Bar::Within(least, most) => format!("{least} to {most}"),
-        Bar::Always(value) => format!("{value} in each"),
-        Bar::Told => "-".to_owned(),
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Case, Part};
 use crate::cluster::Failure;
-use crate::figure::{Bar, Figure};
+use crate::figure::Figure;
 
 /// File of all rows, of which the page and the CSV are made.
 const ROWS: &str = "sites.json";
@@ -30,7 +30,7 @@ pub fn rows(part: Part, case: &Case, result: &Result<Vec<Figure>, Failure>) -> V
                     "line": line,
                     "case": case,
                     "figure": figure.what,
-                    "bar": bar(figure.bar),
+                    "bar": figure.bar.to_string(),
                     "median": figure.median(),
                     "least": least,
                     "most": most,
@@ -39,16 +39,6 @@ pub fn rows(part: Part, case: &Case, result: &Result<Vec<Figure>, Failure>) -> V
                 })
             })
             .collect(),
-    }
-}
-
-fn bar(bar: Bar) -> String {
-    match bar {
-        Bar::Least(bound) => format!("at least {bound}"),
-        Bar::Most(bound) => format!("at most {bound}"),
-        Bar::Within(least, most) => format!("{least} to {most}"),
-        Bar::Always(value) => format!("{value} in each"),
-        Bar::Told => "-".to_owned(),
     }
 }
 
