@@ -18,8 +18,9 @@ use qsm_console::options::NodeOptions;
 use toml::{Spanned, Value};
 
 /// Commands whose options take settings.
-const COMMANDS: [&str; 11] = [
-    "pub", "sub", "open", "engine", "gms", "nodes", "groups", "regions", "top", "dash", "capture",
+const COMMANDS: [&str; 12] = [
+    "pub", "sub", "open", "keep", "engine", "gms", "nodes", "groups", "regions", "top", "dash",
+    "capture",
 ];
 
 /// Options that can be set: the keys of the file, and with `QSM_` and in capitals the variables.

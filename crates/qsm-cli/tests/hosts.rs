@@ -97,6 +97,45 @@ fn a_node_on_the_wrong_network_names_the_one_that_it_does_not_use() {
 }
 
 #[test]
+fn who_joins_late_on_another_host_has_the_last_messages_and_all_that_follow_under_loss() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let hosts = lab.add_hosts(4).unwrap();
+    let (_gms, _said) = start_service(&lab, hosts[0], "qsm gms");
+    let mut keeper = start(&lab, hosts[1], "qsm keep news");
+    let told = Lines::of_stderr(&mut keeper.0);
+    told.wait("that it keeps", |line| line.contains("keeping news"));
+    let (_early, seen, _told) = subscribed(start(&lab, hosts[2], "qsm sub news"));
+    let words = ["pub", "news", "--rate", "1000", "--wait-members", "2"];
+    let mut publisher = start_words(&lab, hosts[0], &words);
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    let writer = thread::spawn(move || {
+        for number in 1..=5000 {
+            writeln!(stdin, "{number}").unwrap();
+        }
+    });
+    seen.wait("the middle", |line| line == "2000");
+    let words = ["sub", "news", "--last", "500", "--loss", "5"];
+    let mut late = start_words(&lab, hosts[3], &words);
+    let printed = Lines::of_stdout(&mut late.0);
+    let first: u32 = printed.wait("a message", |_| true).parse().unwrap();
+    // 500 before it came, and it came no earlier.
+    assert!((1500..=4500).contains(&first), "{first}");
+    for number in first + 1..=5000 {
+        printed.wait("the next message", |line| {
+            assert_eq!(line, number.to_string());
+            true
+        });
+    }
+    writer.join().unwrap();
+    late.terminate();
+    assert_code(&late.output(), 0);
+    assert_code(&publisher.output(), 0);
+}
+
+#[test]
 fn clusters_with_ranges_of_their_own_share_no_address() {
     if !lab::ready() {
         return;

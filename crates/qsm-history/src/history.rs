@@ -129,9 +129,6 @@ impl History {
             inboxes.insert(inbox(name, core.address()), Arc::clone(name));
             members.insert(Arc::clone(name), Joining { core, asks: None });
         }
-        // Messages are held from here on, and only then keepers are asked.
-        let queue = options.queue.delivery(qsm::DeliveryMode::Ordered);
-        let live = Arc::new(node.groups(&names).options(queue).subscribe()?);
         let words = match asking {
             true => Some(node.subscribe(inboxes.keys())?),
             false => None,
@@ -139,6 +136,9 @@ impl History {
         for (name, joining) in members.iter_mut().filter(|_| asking) {
             joining.asks = Some(node.publisher(question_group(name))?);
         }
+        // Messages are held from here on, and only then keepers are asked: at once, before what they have goes.
+        let queue = options.queue.delivery(qsm::DeliveryMode::Ordered);
+        let live = Arc::new(node.groups(&names).options(queue).subscribe()?);
         let position = match start {
             Start::Resume(position) => position,
             Start::Now | Start::Last(_) => Position::default(),

@@ -14,6 +14,9 @@ use crate::word::{Address, Ask, Chunk, Fetch, Have, Part, Span, Word, Written, r
 const SERVED_MAX: usize = 64;
 /// Subscribers that wait for an answer to what is kept; of more the first are answered.
 const ASKING_MAX: usize = 1024;
+/// From the first question of a subscriber on nothing goes for its number or age for so long, so that what it is told of is
+/// there when it asks for it.
+const LEASE: Duration = Duration::from_secs(2);
 /// Bytes of a chunk, but for a longer message.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes for one question; a subscriber asks on when it has them.
@@ -122,12 +125,15 @@ impl KeeperCore {
     }
 
     /// Takes a word of a subscriber.
-    pub fn word(&mut self, bytes: &[u8]) {
+    pub fn word(&mut self, bytes: &[u8], now: Duration) {
         match read(bytes) {
             Some(Word::Ask(Ask { from, round }))
                 if self.asking.len() < ASKING_MAX || self.asking.contains_key(&from) =>
             {
                 self.asking.insert(from, round);
+                if round == 1 {
+                    self.ring.lease(now + LEASE);
+                }
             }
             Some(Word::Fetch(fetch)) if fetch.to == self.address => self.fetch(fetch),
             _ => {}
@@ -296,7 +302,7 @@ mod tests {
     fn subscribers_are_served_in_turn_at_the_rate_and_others_told_to_wait() {
         let mut keeper = keeper(3000, 10 << 20);
         for from in 2..=SERVED_MAX as u64 + 3 {
-            keeper.word(&fetch(from, 3000));
+            keeper.word(&fetch(from, 3000), Duration::ZERO);
         }
         let busy = chunks(&mut keeper);
         assert_eq!(busy.len(), 2, "told at once");
@@ -325,7 +331,7 @@ mod tests {
     #[test]
     fn a_question_is_answered_in_chunks_until_it_has_had_its_share() {
         let mut keeper = keeper(3000, u64::MAX);
-        keeper.word(&fetch(2, 5000));
+        keeper.word(&fetch(2, 5000), Duration::ZERO);
         keeper.tick(Duration::from_secs(1));
         let served = chunks(&mut keeper);
         let mut next = 1;
@@ -342,7 +348,7 @@ mod tests {
             "{next} of {share}"
         );
         // What is not known yet is no reason to wait.
-        keeper.word(&fetch(2, 10));
+        keeper.word(&fetch(2, 10), Duration::ZERO);
         keeper.tick(Duration::from_secs(2));
         let last = chunks(&mut keeper).pop().unwrap().1;
         assert!(last.end && last.parts[0].through == 10);
@@ -353,8 +359,8 @@ mod tests {
             fetch: 1,
             spans: Vec::new(),
         }));
-        keeper.word(&foreign);
-        keeper.word(b"nonsense");
+        keeper.word(&foreign, Duration::ZERO);
+        keeper.word(b"nonsense", Duration::ZERO);
         keeper.tick(Duration::from_secs(3));
         assert!(keeper.take().is_none());
     }

@@ -22,6 +22,8 @@ pub(crate) struct Ring {
     order: BTreeMap<u64, Origin>,
     bytes: usize,
     serial: u64,
+    /// Until then nothing goes for its number or age.
+    lease: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +50,13 @@ impl Ring {
             order: BTreeMap::new(),
             bytes: 0,
             serial: 0,
+            lease: Duration::ZERO,
         }
+    }
+
+    /// Keeps what is there, and what comes, until then, as far as the bytes allow.
+    pub(crate) fn lease(&mut self, until: Duration) {
+        self.lease = until.max(self.lease);
     }
 
     /// Keeps a message; one that came before is passed over.
@@ -63,11 +71,12 @@ impl Ring {
             serial,
             at: now,
         });
-        let full = kept.entries.len() > messages;
+        let mut beyond = kept.entries.len().saturating_sub(messages);
         self.order.insert(serial, sender);
         self.bytes += bytes;
-        if full {
+        while beyond > 0 && now >= self.lease {
             self.drop_first(sender);
+            beyond -= 1;
         }
         while self.bytes > self.bounds.bytes {
             let Some((_, oldest)) = self.order.first_key_value() else {
@@ -84,7 +93,7 @@ impl Ring {
 
     /// Drops what is too old.
     pub(crate) fn age(&mut self, now: Duration) {
-        let Some(age) = self.bounds.age else {
+        let Some(age) = self.bounds.age.filter(|_| now >= self.lease) else {
             return;
         };
         while let Some((_, oldest)) = self.order.first_key_value() {
@@ -239,6 +248,27 @@ mod tests {
         // Longer than all that may be kept.
         ring.push(origin(1), message(4, 1000), Duration::ZERO);
         assert_eq!(ring.size(), (0, 0, 2));
+    }
+
+    #[test]
+    fn what_somebody_asks_for_stays_a_while_but_for_bytes() {
+        let second = Duration::from_secs(1);
+        let bounds = Bounds::default().messages(2).age(second);
+        let mut ring = Ring::new(bounds.bytes(5 * (OVERHEAD + 10)));
+        ring.push(origin(1), message(1, 10), Duration::ZERO);
+        ring.lease(3 * second);
+        for number in 2..=4 {
+            ring.push(origin(1), message(number, 10), second);
+        }
+        ring.age(2 * second);
+        assert_eq!(kept(&ring), [(1, 1, 4)]);
+        ring.push(origin(2), message(1, 10), 2 * second);
+        ring.push(origin(2), message(2, 10), 2 * second);
+        assert_eq!(kept(&ring), [(1, 2, 4), (2, 1, 2)]);
+        ring.push(origin(1), message(5, 10), 3 * second);
+        assert_eq!(kept(&ring), [(1, 4, 5), (2, 1, 2)]);
+        ring.age(3 * second);
+        assert_eq!(kept(&ring), [(1, 5, 5), (2, 3, 2)]);
     }
 
     #[test]

@@ -215,7 +215,7 @@ impl Answerer {
                     && let Some(group) = self.questions.get(message.group())
                     && let Some(core) = cores.get_mut(group)
                 {
-                    core.word(message.bytes());
+                    core.word(message.bytes(), now);
                 }
                 received = self.words.try_recv()?;
             }

@@ -300,7 +300,7 @@ impl World {
                             core.lost(origin, number);
                         }
                         Packet::Broken => {}
-                        Packet::Word(word) => core.word(&word),
+                        Packet::Word(word) => core.word(&word, now),
                     }
                 }
                 core.tick(now);
@@ -437,7 +437,10 @@ impl World {
             }
             self.step(true);
         }
-        // What shows the end of each stream.
+        // Everybody is back and known, and then gets what shows the end of each stream.
+        for _ in 0..300 {
+            self.step(false);
+        }
         for at in 0..self.senders.len() {
             if self.senders[at].alive {
                 self.now += Duration::from_secs(1);
