@@ -73,6 +73,8 @@ pub(crate) struct Reporter {
     child: u64,
     /// Smoothed round trip to the parent, microseconds.
     hop_us: Option<u32>,
+    /// The same, smoothed less: by it a queue shows.
+    near_us: Option<u32>,
     least: Least,
     above: Option<Trips>,
     /// Word of the last echo.
@@ -94,6 +96,7 @@ impl Reporter {
         Self {
             child,
             hop_us: None,
+            near_us: None,
             least: Least {
                 before_us: u32::MAX,
                 us: u32::MAX,
@@ -117,11 +120,13 @@ impl Reporter {
         let first = self.hop_us.is_none();
         if let Some(measured) = measured {
             let measured = measured.max(1);
-            let smoothed = self.hop_us.map_or(measured, |before| {
-                let sum = u64::from(before) + u64::from(measured);
-                u32::try_from(sum / 2).unwrap_or(u32::MAX).max(1)
-            });
-            self.hop_us = Some(smoothed);
+            let part = |before: Option<u32>, parts: u64| {
+                let sum = u64::from(before.unwrap_or(measured)) * (parts - 1);
+                let smoothed = (sum + u64::from(measured)) / parts;
+                Some(u32::try_from(smoothed).unwrap_or(u32::MAX).max(1))
+            };
+            self.hop_us = part(self.hop_us, 8);
+            self.near_us = part(self.near_us, 2);
             self.least.take(now, measured);
         }
         self.above = (echo.above_us != Echo::UNKNOWN).then_some(Trips {
@@ -149,10 +154,10 @@ impl Reporter {
 
     /// Round trips to the source: the sums of those of the hops. Rule R-RELAY-13.
     pub(crate) fn trips(&self) -> Option<Trips> {
-        let (hop_us, above) = (self.hop_us?, self.above?);
+        let (near_us, above) = (self.near_us?, self.above?);
         Some(Trips {
-            now_us: hop_us.saturating_add(above.now_us),
-            least_us: self.least.us().min(hop_us).saturating_add(above.least_us),
+            now_us: near_us.saturating_add(above.now_us),
+            least_us: self.least.us().min(near_us).saturating_add(above.least_us),
         })
     }
 
@@ -304,7 +309,7 @@ mod tests {
         assert_eq!(feedback.hop_us, 10_000);
         let tempo = reporter.source();
         reporter.echo(at(118), &tempo.echo(&feedback, ABOVE));
-        assert_eq!(reporter.hop_us(), Some(14_000), "half of the new one");
+        assert_eq!(reporter.hop_us(), Some(11_000), "an eighth of the new one");
         assert_eq!(reporter.trips(), trips(34_000, 25_000));
         reporter.echo(at(120), &tempo.echo(&feedback, None));
         assert_eq!(reporter.trips(), None, "the parent does not know");
