@@ -135,7 +135,7 @@ impl SendStream {
         }
         self.in_flight_bytes -= self.store.release(stable, pool);
         self.note_stable(stable);
-        self.note_sealed_upto(stable);
+        self.note_sealed_upto(now, stable);
         if self.stable_upto() == self.marks.highest {
             self.alarms.all_stable();
         }
@@ -199,6 +199,7 @@ impl SendStream {
         }
         self.marks.highest = self.marks.highest.max(upto);
         self.note_stable(upto);
+        self.note_sealed_upto(now, upto);
         self.marks.cached = self.marks.cached.max(upto);
         self.marks.arrived = self.marks.arrived.max(upto);
         let outstanding = self.marks.cached < self.marks.highest;

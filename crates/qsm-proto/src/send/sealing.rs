@@ -19,7 +19,8 @@ use qsm_wire::{Chunk, DataHeader, Part};
 
 use super::SendStream;
 use super::seals::{SealedPast, StreamSeals};
-use crate::Instant;
+use super::status::repeat;
+use crate::{Destination, Instant, Outbox};
 
 impl SendStream {
     /// Signs what is sent by this key, from the next packet on; `None`: signs it no more. Packets that are too short for a
@@ -142,8 +143,7 @@ impl SendStream {
 
     fn append_seal(&mut self, now: Instant, head: &DataHeader, content: &[u8]) {
         if let Some(seals) = &mut self.seals {
-            seals.written.push_back(head.sequence);
-            seals.count += 1;
+            seals.note_written(now, head.sequence);
         }
         self.store.open(now, &self.header, head);
         self.store.append(&Chunk {
@@ -162,8 +162,7 @@ impl SendStream {
     pub(super) fn forget_unsealed(&mut self) {
         if let Some(seals) = &mut self.seals {
             seals.sealer.forget();
-            seals.passed = seals.last_upto(u64::MAX);
-            seals.written.clear();
+            seals.forget_written();
         }
     }
 
@@ -213,14 +212,31 @@ impl SendStream {
     }
 
     /// Forgets the seals that everybody has.
-    pub(super) fn note_sealed_upto(&mut self, passed: u64) {
+    pub(super) fn note_sealed_upto(&mut self, now: Instant, passed: u64) {
         if let Some(seals) = &mut self.seals {
-            while let Some(seal) = seals.written.front().copied()
-                && seal <= passed
-            {
-                seals.passed = seal;
-                seals.written.pop_front();
-            }
+            seals.note_passed(now, passed);
+        }
+    }
+
+    /// When the oldest seal on its way is sent again.
+    pub(super) fn repeat_timeout(&self) -> Option<Instant> {
+        let again = self.seals.as_ref()?.again;
+        (again != Instant::NEVER).then_some(again)
+    }
+
+    /// Sends the oldest seal on its way again, if it has not been acknowledged for long: who has lost it and got a forged
+    /// packet in its place does not ask for it. Rule R-SEC-30.
+    pub(super) fn repeat_seal(&mut self, now: Instant, channel: Destination, out: &mut Outbox) {
+        let passed = self.passed_upto();
+        let Some(seals) = self.seals.as_mut().filter(|seals| seals.again <= now) else {
+            return;
+        };
+        seals.note_passed(now, passed);
+        if let Some(seal) = seals.take_again(now)
+            && let Some(packet) = self.packet(seal)
+        {
+            repeat(packet, channel, out);
+            self.counters.last_resort += 1;
         }
     }
 
@@ -255,7 +271,7 @@ fn since_start(now: Instant) -> Duration {
 mod tests {
     use qsm_origin::{Seal, Verdict, Verifier};
     use qsm_wire::{
-        Ack, GroupId, Header, Incarnation, NodeId, Origin, RegionId, StreamId, ViewNumber,
+        Ack, Data, GroupId, Header, Incarnation, NodeId, Origin, RegionId, StreamId, ViewNumber,
     };
 
     use super::*;
@@ -325,13 +341,18 @@ mod tests {
         }
 
         fn acknowledge(&mut self, now: Instant, upto: u64) {
+            self.acknowledge_cached(now, upto, upto);
+        }
+
+        /// All have it up to one number, and cachers keep it up to another.
+        fn acknowledge_cached(&mut self, now: Instant, upto: u64, cached: u64) {
             let ack = Ack {
                 stream: self.stream.id(),
                 region: RegionId(1),
                 view: ViewNumber(1),
                 round: upto,
                 stable_upto: upto,
-                cached_upto: upto,
+                cached_upto: cached,
                 arrived_upto: self.stream.highest(),
                 rate_packets: u32::MAX,
                 credit_bytes: 1 << 16,
@@ -341,6 +362,25 @@ mod tests {
             self.stream
                 .handle_ack(now, &mut self.pool, &ack, &mut times);
             self.stream.check_invariants();
+        }
+
+        /// Seals that are sent again up to this millisecond: when, and their numbers.
+        fn repeated(&mut self, until: u64) -> Vec<(u64, u64)> {
+            let (channel, mut outbox) = (([239, 0, 0, 1], 7).into(), Outbox::new());
+            let mut repeated = Vec::new();
+            while let Some(due) = self.stream.next_timeout()
+                && due.0 <= until * 1_000_000
+            {
+                let channel = Destination::Group(channel);
+                let _ = self.stream.handle_timeout(due, channel, &mut outbox);
+                while let Some(sent) = outbox.pop() {
+                    if let Ok(Some(_)) = Seal::read(sent.bytes) {
+                        let seal = Data::read_again(sent.bytes).unwrap();
+                        repeated.push((due.0 / 1_000_000, seal.head.sequence));
+                    }
+                }
+            }
+            repeated
         }
 
         /// Last packet that seals prove.
@@ -434,6 +474,31 @@ mod tests {
         sender.stream.finish(now);
         sender.poll(now);
         assert_eq!((sender.sent.len(), sender.proven_upto()), (4, 4));
+    }
+
+    // Rule R-SEC-30.
+    #[test]
+    fn the_oldest_seal_is_sent_again_until_it_is_acknowledged() {
+        let mut sender = Sender::new(1 << 20);
+        let start = Instant(0);
+        for at in [0, 100] {
+            sender.push(start.after(MS * at), 100);
+            sender.poll(start.after(MS * at));
+            sender.poll(start.after(MS * (at + 5)));
+        }
+        assert_eq!(sender.sent.len(), 4);
+        // Packets 2 and 4 are seals. All is kept, and nobody knows that one was forged.
+        sender.acknowledge_cached(start.after(MS * 200), 0, 4);
+        assert_eq!(sender.repeated(900), []);
+        assert_eq!(
+            sender.repeated(12_000),
+            [(1005, 2), (3005, 2), (7005, 2), (11_005, 2)]
+        );
+        sender.acknowledge(start.after(MS * 12_000), 2);
+        assert_eq!(sender.repeated(16_000), [(13_000, 4), (15_000, 4)]);
+        assert_eq!(sender.stream.counters().last_resort, 6);
+        sender.acknowledge(start.after(MS * 16_000), 4);
+        assert_eq!(sender.stream.next_timeout(), None);
     }
 
     #[test]

@@ -165,8 +165,16 @@ fn due(runs: bool, now: Instant, delay: Duration) -> Instant {
     }
 }
 
+/// Sends a packet again, to the channel's address.
+pub(super) fn repeat(packet: &[u8], channel: Destination, out: &mut Outbox) {
+    out.push(Reason::Repair, channel, |bytes| {
+        bytes.extend_from_slice(packet);
+        Hop::SenderRepair.stamp(bytes);
+    });
+}
+
 impl SendStream {
-    /// Does what is due: a heartbeat (G01), or the oldest packets once more (R086), to the
+    /// Does what is due: a heartbeat (G01), or the oldest packets, or the oldest seal, once more (R086, R-SEC-30), to the
     /// channel's address. Returns whether packets are out and nobody has acknowledged anything for
     /// long: then members are to be told how far the stream goes by another way than multicast
     /// (R-REACH-2).
@@ -194,13 +202,11 @@ impl SendStream {
                 .highest
                 .min(self.marks.cached + LAST_RESORT_PACKETS);
             for packet in (first..=last).filter_map(|sequence| self.packet(sequence)) {
-                out.push(Reason::Repair, channel, |bytes| {
-                    bytes.extend_from_slice(packet);
-                    Hop::SenderRepair.stamp(bytes);
-                });
+                repeat(packet, channel, out);
             }
             self.counters.last_resort += last + 1 - first;
         }
+        self.repeat_seal(now, channel, out);
         let outstanding = self.stable_upto() < self.marks.highest;
         self.alarms.take_unanswered(now, outstanding)
     }

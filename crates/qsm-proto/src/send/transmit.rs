@@ -287,7 +287,7 @@ impl SendStream {
         let new = [self.train_timeout(), self.seal_timeout()];
         let new = new.into_iter().flatten().min();
         let new = new.map(|at| at.max(leaves_from));
-        [new, self.alarms.next_timeout()]
+        [new, self.alarms.next_timeout(), self.repeat_timeout()]
             .into_iter()
             .flatten()
             .min()

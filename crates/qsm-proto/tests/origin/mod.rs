@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use qsm_identity::NodeKey;
-use qsm_proto::{Event, OriginDemand};
+use qsm_proto::{Config, Event, OriginDemand};
 use qsm_wire::membership::{Signer, Update};
 use qsm_wire::{
     Chunk, Coverage, DataHeader, GroupId, Header, Part, ViewNumber, cluster_number, seal,
@@ -23,7 +23,11 @@ fn key(node: u64) -> Arc<NodeKey> {
 
 /// Four members, of whom the first publishes; all know the keys of these.
 fn cluster(demand: OriginDemand, known: &[u64]) -> Cluster {
-    let mut cluster = Cluster::new(4, &[1], |_| {});
+    cluster_with(demand, known, |_| {})
+}
+
+fn cluster_with(demand: OriginDemand, known: &[u64], configure: impl Fn(&mut Config)) -> Cluster {
+    let mut cluster = Cluster::new(4, &[1], configure);
     for (node, endpoint) in &mut cluster.nodes {
         endpoint.sign_by(key(*node));
     }
@@ -47,8 +51,13 @@ fn proof(demand: OriginDemand, known: impl IntoIterator<Item = (u64, u64)>) -> [
     ]
 }
 
-/// Member 3 multicasts a packet of this number in the name of the publisher.
+/// Member 3 multicasts a packet of this number in the name of the publisher, and it arrives.
 fn forge(cluster: &mut Cluster, sequence: u64) {
+    send_forged(cluster, sequence);
+    cluster.run(MS);
+}
+
+fn send_forged(cluster: &mut Cluster, sequence: u64) {
     let header = Header {
         cluster: cluster_number("default"),
         origin: origin(1),
@@ -73,7 +82,6 @@ fn forge(cluster: &mut Cluster, sequence: u64) {
     cluster
         .flight
         .send(cluster.now, address(3), multicast(), &packet);
-    cluster.run(MS);
 }
 
 /// The numbers and contents that a member got, of the publisher's first group.
@@ -267,6 +275,75 @@ fn a_packet_in_the_place_of_a_seal_is_found_by_the_next_seal() {
     for member in [2, 4] {
         check(&cluster, member, 2);
         assert_eq!(cluster.nodes[&member].stats().packets_forged, 1);
+    }
+}
+
+/// Checks how many packets a member has found forged, and told.
+fn check_forged(cluster: &Cluster, member: u64, packets: u64) {
+    let stats = cluster.nodes[&member].stats();
+    assert_eq!(stats.packets_forged, packets, "member {member}");
+    assert_eq!(told(cluster, member), packets, "member {member}");
+}
+
+// Rules R-SEC-30, R-SEC-31.
+#[test]
+fn a_packet_in_the_place_of_the_last_seal_is_found_though_nothing_follows() {
+    let mut cluster = cluster(OriginDemand::Verified, &[1]);
+    cluster.publish(1, 0, &1u64.to_le_bytes());
+    cluster.run(MS / 4);
+    // The last seal is packet 2, which one member does not get; nothing has the number 3.
+    send_forged(&mut cluster, 2);
+    send_forged(&mut cluster, 3);
+    cluster.run(MS / 4);
+    cluster.withheld.insert((2, 2));
+    cluster.run(MS * 500);
+    cluster.withheld.clear();
+    assert_eq!(got(&cluster, 2).len(), 0);
+    check(&cluster, 4, 1);
+    cluster.settle(Duration::from_secs(2));
+    for member in [2, 4] {
+        check(&cluster, member, 1);
+        check_forged(&cluster, member, 1);
+    }
+    assert_eq!(cluster.nodes[&1].stats().last_resort, 1);
+    // It goes on as if nothing had been.
+    cluster.publish(1, 0, &2u64.to_le_bytes());
+    cluster.settle(Duration::from_secs(2));
+    for member in [2, 4] {
+        check(&cluster, member, 2);
+    }
+}
+
+// Rules R-SEC-30, R-SEC-31.
+#[test]
+fn a_packet_in_the_place_of_a_seal_is_found_though_the_window_holds_the_next_seal() {
+    let mut cluster = cluster_with(OriginDemand::Verified, &[1], |config| {
+        config.limits.ahead_packets = 8;
+    });
+    // Packets 1 to 5 have their seal in packet 6; packets 7 and 8 fill the window before the next seal.
+    for number in 1..=20u64 {
+        let payload = number.to_le_bytes();
+        let node = cluster.nodes.get_mut(&1).unwrap();
+        let got = cluster.got.entry(1).or_default();
+        node.publish(cluster.now, GroupId(0), &payload, got)
+            .unwrap();
+        if number == 5 {
+            send_forged(&mut cluster, 6);
+            cluster.run(MS / 4);
+            cluster.withheld.insert((2, 6));
+            cluster.run(MS / 4 * 3);
+        } else {
+            cluster.run(MS);
+        }
+    }
+    cluster.run(MS * 500);
+    assert_eq!(cluster.nodes[&1].stats().data_sent, 8);
+    assert_eq!(got(&cluster, 2).len(), 0);
+    cluster.withheld.clear();
+    cluster.settle(Duration::from_secs(2));
+    for member in [2, 4] {
+        check(&cluster, member, 20);
+        check_forged(&cluster, member, 1);
     }
 }
 
