@@ -104,6 +104,7 @@ const ARROWS: [(&str, &[&str]); 43] = [
         &[
             "qsm",
             "qsm-handshake",
+            "qsm-origin",
             "qsm-seal",
             "qsm-advise",
             "qsm-plan",

@@ -15,9 +15,11 @@ use attack::forgeries::{Attack, Known};
 use attack::{Insider, Listener, data_number};
 use plant::Plant;
 use qsm::{NodeRow, Observer, Origin};
+use qsm_identity::NodeKey;
+use qsm_origin::{SEAL_GROUP, Sealer};
 use qsm_wire::{
-    ChannelId, Chunk, Coverage, DataHeader, GroupId, Header, Kind, Part, cluster_number, seal,
-    sealed_by,
+    ChannelId, Chunk, Coverage, DataHeader, GroupId, Header, Kind, Part, StreamId, cluster_number,
+    seal, sealed_by,
 };
 use support::{Lines, Running, assert_code, stderr};
 
@@ -40,6 +42,11 @@ impl Target {
     }
 
     fn of(plant: Plant) -> Self {
+        Self::receiving(plant, &["news"])
+    }
+
+    /// With receivers of these groups.
+    fn receiving(plant: Plant, groups: &[&str]) -> Self {
         let key = plant.member("sender", &["--publish", "**"]);
         let words = ["pub", "news", "--wait-members", "2", "--name", "sender"];
         let sender = plant.start_writing(&words, &key);
@@ -52,7 +59,8 @@ impl Target {
         }
         let receivers = ["receiver-1", "receiver-2"].map(|name| {
             let key = plant.member(name, &["--subscribe", "**"]);
-            let mut sub = plant.start(&["sub", "news", "--name", name, "-v"], &key);
+            let words = [&["sub", "--name", name, "-v"], groups].concat();
+            let mut sub = plant.start(&words, &key);
             let lines = Lines::of_stdout(&mut sub.0);
             (sub, lines)
         });
@@ -340,5 +348,162 @@ fn data_in_another_name_is_delivered_and_named_where_it_is_audited() {
             assert!(said.contains(word), "no {word}: {said}");
         }
         assert!(said.contains("in the name of sender ("), "{said}");
+    }
+}
+
+/// A member that has a token for one group and sends to two, whatever its program would do: its process takes part and sends
+/// nothing, and the packets of its stream are made here, signed by its key.
+struct Rogue {
+    process: Running,
+    insider: Insider,
+    places: Vec<SocketAddr>,
+    key: NodeKey,
+    header: Header,
+    head: DataHeader,
+    sealer: Sealer,
+    /// The group that it may publish to, and the one that it may not.
+    groups: [GroupId; 2],
+    sent: Vec<Vec<u8>>,
+}
+
+impl Rogue {
+    fn new(target: &mut Target) -> Self {
+        let key = target.plant.member("rogue", &["--publish", "news"]);
+        let words = ["pub", "news", "--name", "rogue"];
+        let process = target.plant.start_writing(&words, &key);
+        let deadline = Instant::now() + PATIENCE;
+        let origin = loop {
+            let members = target.members();
+            let found = members.iter().find(|row| row.name.starts_with("rogue"));
+            if let Some(found) = found {
+                break found.origin;
+            }
+            assert!(Instant::now() < deadline, "{members:?}");
+        };
+        let addresses = target.addresses();
+        let mut insider = insider_of(target, &addresses);
+        let known = target.known(&mut insider.listener);
+        insider.listen();
+        let rows = target.observer.list_groups().unwrap();
+        let groups = ["news", "orders"].map(|name| {
+            let row = rows.iter().find(|row| row.name == name);
+            row.unwrap_or_else(|| panic!("no {name}: {rows:?}")).group
+        });
+        let channel = known.channel;
+        let nodes = target.members();
+        let places = nodes.iter().map(|row| row.address);
+        Self {
+            process,
+            insider,
+            places: places.chain(addresses).collect(),
+            key: qsm::read_secret(&key).unwrap().parse().unwrap(),
+            header: Header {
+                cluster: known.cluster,
+                origin,
+                ..Header::default()
+            },
+            head: DataHeader {
+                channel,
+                view: known.view,
+                sequence: 1,
+                view_age: 0,
+            },
+            sealer: Sealer::new(StreamId { origin, channel }, 1400).unwrap(),
+            groups,
+            sent: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, group: GroupId, content: &[u8]) -> Vec<u8> {
+        let mut packet = Vec::new();
+        self.head.encode(&self.header, &mut packet);
+        let message = match group {
+            SEAL_GROUP => 0,
+            _ => u32::try_from(self.sent.len() / 3 + 1).unwrap(),
+        };
+        let chunk = Chunk {
+            group,
+            message,
+            part: Part::Whole,
+            content,
+        };
+        chunk.encode(&mut packet);
+        seal(&mut packet, Coverage::Whole);
+        self.head.sequence += 1;
+        self.head.view_age += 1;
+        packet
+    }
+
+    /// Sends one message to each group, and their seal, and again what it has sent before: who has missed that cannot ask for
+    /// it.
+    fn send(&mut self) {
+        let [news, orders] = self.groups;
+        for (group, content) in [(orders, "barred"), (news, "permitted")] {
+            let packet = self.push(group, content.as_bytes());
+            self.sealer.note(Duration::ZERO, &packet).unwrap();
+            self.sent.push(packet);
+        }
+        let content = self.sealer.seal(&self.key, &self.header, &self.head);
+        let packet = self.push(SEAL_GROUP, &content.unwrap());
+        self.sent.push(packet);
+        self.insider.listen();
+        for packet in &self.sent {
+            let sealed = self.insider.forge_data(packet);
+            for to in &self.places {
+                self.insider.listener.send(*to, &sealed);
+            }
+        }
+    }
+}
+
+// Rule R-SEC-36.
+#[test]
+fn what_a_member_sends_to_a_group_that_its_token_bars_is_delivered_to_nobody() {
+    for demand in ["audit", "verified"] {
+        let plant = Plant::with_hints(&format!("origin {demand}: *\n"));
+        let mut target = Target::receiving(plant, &["news", "orders"]);
+        let heard = target.receivers.iter_mut();
+        let heard: Vec<Lines> = heard.map(|one| Lines::of_stderr(&mut one.0.0)).collect();
+        target.send("nothing");
+        let mut rogue = Rogue::new(&mut target);
+        // Until both have named it, by a name that they may have to ask for.
+        let mut said = vec![String::new(); heard.len()];
+        let deadline = Instant::now() + PATIENCE;
+        while !said
+            .iter()
+            .all(|said| said.contains("NOT PERMITTED: rogue ("))
+        {
+            assert!(Instant::now() < deadline, "{demand}: {said:?}");
+            rogue.send();
+            for (said, lines) in said.iter_mut().zip(&heard) {
+                let line = lines.within(Duration::from_millis(50));
+                said.extend(line.into_iter().chain(lines.so_far()));
+            }
+        }
+        for (_, lines) in &target.receivers {
+            for _ in 0..rogue.sent.len() / 3 {
+                let line = lines.wait("what is permitted", |_| true);
+                assert_eq!(line, "permitted", "{demand}");
+            }
+        }
+        target.send("what is barred");
+        drop(target.sender.0.stdin.take());
+        assert_code(&target.sender.output(), 0);
+        for ((sub, lines), (heard, mut said)) in
+            target.receivers.into_iter().zip(heard.iter().zip(said))
+        {
+            sub.terminate();
+            said.extend(heard.iter());
+            assert_code(&sub.output(), 0);
+            assert_eq!(lines.iter().count(), 0, "nothing else came");
+            for word in [
+                "that it may not send, the last to the group \"orders\"",
+                "messages_barred",
+            ] {
+                assert!(said.contains(word), "{demand}, no {word}: {said}");
+            }
+            assert!(!said.contains("messages_lost"), "{demand}: {said}");
+        }
+        drop(rogue.process);
     }
 }
