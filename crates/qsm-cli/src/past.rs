@@ -147,7 +147,9 @@ impl Past {
     }
 
     fn tell(&self, missing: &Missing) {
-        *self.missing.borrow_mut() += missing.messages();
+        let so_far = self.missing();
+        self.missing
+            .replace(so_far.saturating_add(missing.messages()));
         let group = printable(&missing.group);
         let sender = self.names.with_identity(missing.sender);
         let line = format!(

@@ -158,7 +158,9 @@ fn a_second_keeper_goes_on_where_the_first_is_killed_and_pub_keeps_too() {
     assert_code(&seen, 0);
     assert_eq!(text(&seen), "one\ntwo\n");
     drop(input);
-    assert_code(&publisher.output(), 0);
+    // The reader may have left before it acknowledged what it got.
+    let ended = publisher.output().status.code();
+    assert!(matches!(ended, Some(0 | 4)), "{ended:?}");
 }
 
 #[test]

@@ -373,18 +373,21 @@ impl JoinerCore {
         if chunk.end {
             self.fetching = None;
         }
-        if chunk.parts.is_empty() {
+        let (busy, kept) = (chunk.parts.is_empty(), self.kept);
+        if busy {
             self.pause = now + AGAIN;
         }
         for part in chunk.parts {
             self.part(chunk.from, part);
         }
-        // A keeper that sends has not forgotten the others.
-        for (sender, track) in &mut self.tracks {
-            if let Some((first, _)) = track.missing()
-                && self.views.any_has(*sender, first)
-            {
-                track.extend(now);
+        // A keeper that gives to others has not forgotten these.
+        if busy || self.kept > kept {
+            for (sender, track) in &mut self.tracks {
+                if let Some((first, _)) = track.missing()
+                    && self.views.any_has(*sender, first)
+                {
+                    track.extend(now);
+                }
             }
         }
     }
@@ -566,5 +569,106 @@ impl JoinerCore {
                 missing: self.missing,
             }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use qsm::{Incarnation, NodeId};
+
+    use super::*;
+    use crate::ring;
+    use crate::word::Written;
+
+    fn origin(node: u64) -> Origin {
+        Origin {
+            node: NodeId(node),
+            incarnation: Incarnation(1),
+        }
+    }
+
+    fn span(node: u64, first: u64, last: u64) -> Span {
+        Span {
+            sender: origin(node).into(),
+            first,
+            last,
+        }
+    }
+
+    fn have(from: u64, round: u32, spans: Vec<Span>) -> Vec<u8> {
+        write(&Word::Have(Have {
+            from: Address(from),
+            round,
+            spans,
+        }))
+    }
+
+    fn items(core: &mut JoinerCore) -> Vec<Item> {
+        std::iter::from_fn(|| core.take_item()).collect()
+    }
+
+    /// R-HIST-1.
+    #[test]
+    fn keepers_that_talk_nonsense_take_bounded_memory_and_are_left_in_time() {
+        let mut core = JoinerCore::new("news", Start::Last(3), JoinLimits::default(), 1);
+        core.tick(Some(1), Duration::ZERO);
+        let many = 2 * ring::SENDERS_MAX as u64;
+        let spans = (0..many).map(|node| span(node, u64::MAX - 5, u64::MAX));
+        let (end, mut given) = (Duration::from_secs(30), Vec::new());
+        let answer = have(9, 1, spans.chain([span(7, 9, 3)]).collect());
+        core.word(&answer, Duration::ZERO);
+        // Of a round that was never asked.
+        core.word(&have(8, 77, vec![span(1, 1, 5)]), Duration::ZERO);
+        assert_eq!(core.views.len(), 1);
+        let mut now = Duration::ZERO;
+        while now < end && !core.is_joined() {
+            core.tick(Some(1), now);
+            let parts = [(0, 5, 2), (u64::MAX, u64::MAX, u64::MAX), (3, u64::MAX, 1)];
+            let parts = parts.map(|(first, through, number)| Part {
+                sender: origin(first % 3).into(),
+                first,
+                through,
+                messages: vec![Written {
+                    number,
+                    group: 0,
+                    bytes: vec![1],
+                }],
+            });
+            let chunk = Chunk {
+                from: Address(9),
+                fetch: core.fetch,
+                parts: parts.to_vec(),
+                end: true,
+            };
+            core.word(&write(&Word::Chunk(chunk)), now);
+            core.word(b"nonsense", now);
+            given.extend(items(&mut core));
+            now += Duration::from_millis(20);
+        }
+        assert!(core.is_joined(), "{:?}", core.fetching);
+        assert!(core.tracks.len() <= ring::SENDERS_MAX);
+        assert!(given.iter().any(|item| matches!(item, Item::Missing(_))));
+    }
+
+    /// R-HIST-5.
+    #[test]
+    fn what_finds_no_room_while_a_keeper_is_silent_is_named_and_the_rest_goes_on() {
+        let limits = JoinLimits::default().held_bytes(1000);
+        let mut core = JoinerCore::new("news", Start::Resume(Position::default()), limits, 1);
+        core.tick(Some(1), Duration::ZERO);
+        for number in 101..=110 {
+            let message = Message::new("news", GroupId(1), origin(1), number, vec![0; 40]);
+            core.live(message);
+        }
+        let given = items(&mut core);
+        let Some(Item::Missing(missing)) = given.first() else {
+            panic!("{given:?}");
+        };
+        assert_eq!(
+            (missing.first, missing.last, missing.cause),
+            (1, 100, MissingCause::Held)
+        );
+        assert_eq!(given.len(), 11);
+        assert_eq!(core.held_bytes(), 0);
     }
 }

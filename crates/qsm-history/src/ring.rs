@@ -116,7 +116,7 @@ impl Ring {
             first: kept
                 .entries
                 .front()
-                .map_or(kept.last + 1, |entry| entry.message.number),
+                .map_or_else(|| kept.last.saturating_add(1), |entry| entry.message.number),
             last: kept.last,
         };
         self.senders.iter().map(span).collect()

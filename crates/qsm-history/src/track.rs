@@ -7,6 +7,8 @@ use qsm::{Lost, Message};
 
 /// Bytes of a held message beside its content.
 const OVERHEAD: usize = 160;
+/// Greatest number that a message can have: another one follows it.
+const NUMBER_MAX: u64 = u64::MAX - 1;
 
 /// Something that waits for what is before it.
 #[derive(Debug)]
@@ -62,7 +64,7 @@ impl Track {
 
     /// Notes that messages up to this one were sent.
     pub(crate) fn reach(&mut self, last: u64) {
-        self.end = last.max(self.end);
+        self.end = last.min(NUMBER_MAX).max(self.end);
     }
 
     /// Holds what came, unless it came before.
@@ -71,7 +73,7 @@ impl Track {
             Held::Live(message) | Held::Kept(message) => (number, message.bytes().len() + OVERHEAD),
             Held::Lost(lost) => (lost.last, OVERHEAD),
         };
-        if last < self.next || self.held.contains_key(&number) {
+        if last < self.next || last > NUMBER_MAX || self.held.contains_key(&number) {
             return;
         }
         self.reach(last);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use qsm::Origin;
 
+use crate::ring::SENDERS_MAX;
 use crate::word::{Address, Have, Span};
 
 /// Keepers that are taken note of; of more, the first are.
@@ -33,7 +34,7 @@ impl Views {
             return;
         }
         view.round = have.round;
-        let spans = have.spans.iter();
+        let spans = have.spans.iter().take(SENDERS_MAX);
         let span = |span: &Span| (span.sender.into(), (span.first, span.last));
         view.spans = spans.map(span).collect();
     }
