@@ -5,6 +5,7 @@ mod cache;
 mod copies;
 mod gap;
 mod order;
+mod rate;
 mod scope;
 mod spacing;
 
@@ -24,6 +25,7 @@ pub(crate) struct Checkers {
     copies: Option<copies::Copies>,
     scope: Option<scope::Scope>,
     gap: Option<gap::Gap>,
+    rate: Option<rate::Rate>,
 }
 
 impl Checkers {
@@ -36,6 +38,7 @@ impl Checkers {
             cache: cache::Cache::new(plan),
             copies: (plan.kind != Kind::Long).then(copies::Copies::default),
             gap: (plan.kind == Kind::Standby).then(gap::Gap::default),
+            rate: rate::Rate::new(plan),
             scope: (plan.kind == Kind::Scope).then(scope::Scope::default),
         }
     }
@@ -65,6 +68,9 @@ impl Checkers {
     pub(crate) fn told(&mut self, news: &News) -> Result<(), Violation> {
         if let Some(gap) = &mut self.gap {
             gap.told(news)?;
+        }
+        if let Some(rate) = &mut self.rate {
+            rate.told(news)?;
         }
         self.order.told(news)
     }

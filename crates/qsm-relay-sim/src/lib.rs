@@ -1,5 +1,5 @@
 //! A deterministic simulator of relays: drawn trees of a source, relays and receivers, with every kind
-//! of fault at once, and a checker for each promise of R-RELAY-1 to R-RELAY-12 that can be broken there.
+//! of fault at once, and a checker for each promise of R-RELAY-1 to R-RELAY-17 that can be broken there.
 //!
 //! ```text
 //!  seed ──► Plan ──► Simulation: stream, faults ──► Network: clock, links, nodes of qsm-relay
@@ -35,7 +35,7 @@ mod violation;
 pub use link::{Bottleneck, Link, Loss};
 pub use mischief::Mischief;
 pub use network::{Network, OVERHEAD_BYTES, SESSION, SOURCE, payload};
-pub use plan::{DRAW, Fault, Kind, Plan, Planned};
+pub use plan::{DRAW, Fault, Kind, NARROW_PAYLOAD_BYTES, Plan, Planned};
 pub use run::{Failure, Report, run};
 pub use step::{Heard, NOBODY, News, Step, Told, What};
 pub use violation::Violation;

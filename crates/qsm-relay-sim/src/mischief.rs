@@ -40,11 +40,13 @@ pub enum Mischief {
     RelayStandbyIgnored,
     /// Receivers that have ended go on reporting.
     GoneReported,
+    /// Relays tell a tenth of what their children get.
+    RatesLowered,
 }
 
 impl Mischief {
     /// All known bugs.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::DeliveredTwice,
         Self::Withheld,
         Self::Corrupted,
@@ -57,6 +59,7 @@ impl Mischief {
         Self::StandbyIgnored,
         Self::RelayStandbyIgnored,
         Self::GoneReported,
+        Self::RatesLowered,
     ];
 
     /// Spoils what an application is told.
@@ -86,6 +89,13 @@ impl Mischief {
             (Self::ReportsRaised, Body::Ack(report)) if report.receivers > 0 => {
                 let upto = report.upto + RAISED;
                 let body = Body::Ack(Report { upto, ..report });
+                Packet { session, body }.encode(bytes);
+                1
+            }
+            (Self::RatesLowered, Body::Feedback(mut feedback)) => {
+                feedback.limit.rate /= 10;
+                feedback.limit.received /= 10;
+                let body = Body::Feedback(feedback);
                 Packet { session, body }.encode(bytes);
                 1
             }

@@ -9,7 +9,11 @@ use crate::link::Link;
 use crate::network::SOURCE;
 
 /// The version of the draw: the same seed gives another run under another version.
-pub const DRAW: u32 = 4;
+pub const DRAW: u32 = 5;
+/// Payload of packets where the rate is judged, so that all take 1,000 bytes of a link.
+pub const NARROW_PAYLOAD_BYTES: usize = 936;
+/// Bytes that such a packet takes.
+pub(crate) const NARROW_PACKET_BYTES: u64 = 1000;
 
 /// Kind of a run: what may happen in it decides what its checkers demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +27,8 @@ pub enum Kind {
     Standby,
     /// Nodes are away for longer: what is lost must be named.
     Long,
+    /// The source adapts its rate to a bottleneck, has always something to send, and must fill half of it.
+    Narrow,
 }
 
 /// Fault of a node.
@@ -86,6 +92,8 @@ pub struct Plan {
     pub window: u64,
     /// The source adapts its rate.
     pub rated: bool,
+    /// Bytes a second of the way to the first relay, and bytes of its queue, in a run of [`Kind::Narrow`].
+    pub bottleneck: Option<(u64, u64)>,
     /// Packets of a million that are lost on each link, in a run of [`Kind::Scope`].
     pub data_loss_ppm: u32,
     /// Faults, in the order of their times.
@@ -105,7 +113,10 @@ impl Plan {
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let mut random = Random::new(Seed(seed), "plan");
+        // Apart from the rest, so that other runs are as they were.
+        let narrow = Random::new(Seed(seed), "narrow").below(9) == 4;
         let kind = match random.below(8) {
+            _ if narrow => Kind::Narrow,
             0 | 1 => Kind::Scope,
             2 => Kind::Long,
             3 => Kind::Standby,
@@ -124,6 +135,7 @@ impl Plan {
             interval_ms: 1 + random.below(6),
             window: 1 << (6 + random.below(5)),
             rated: false,
+            bottleneck: None,
             data_loss_ppm: 0,
             faults: Vec::new(),
         };
@@ -133,6 +145,10 @@ impl Plan {
         }
         if kind == Kind::Standby {
             plan.draw_standby(&mut random);
+            return plan;
+        }
+        if kind == Kind::Narrow {
+            plan.draw_narrow(&mut random);
             return plan;
         }
         plan.rated = random.below(4) == 0;
@@ -189,6 +205,26 @@ impl Plan {
             let later = at + 1200 + random.below(300);
             self.draw_failure(random, ms(later), 3);
         }
+    }
+
+    /// A relay behind a bottleneck, and below it receivers and perhaps another relay; with up to half a percent of
+    /// loss on each link, less than the control takes for more than chance. As many packets as pass in 8 s.
+    fn draw_narrow(&mut self, random: &mut Random) {
+        self.relays.push(SOURCE);
+        self.receivers = vec![1; 1 + size(random, 6)];
+        if random.below(2) == 0 {
+            self.relays.push(1);
+            self.receivers.extend(vec![2; 1 + size(random, 4)]);
+        }
+        self.link.jitter = ms(random.below(3));
+        self.link.loss_ppm = u32::try_from(random.below(5000)).unwrap_or(0);
+        let rate = 100_000 << random.below(4);
+        let product =
+            rate * random.below(400) / 100 * 2 * self.link.delay.as_millis() as u64 / 1000;
+        self.bottleneck = Some((rate, product.max(20 * NARROW_PACKET_BYTES)));
+        (self.rated, self.window) = (true, 4096);
+        (self.packets, self.interval_ms) = (rate * 8 / NARROW_PACKET_BYTES, 1);
+        self.draw_caches(random);
     }
 
     /// Relays below both others, with receivers of their own.
@@ -316,6 +352,9 @@ impl fmt::Display for Plan {
         }
         writeln!(f, "caches of relays: {:?}", self.caches)?;
         writeln!(f, "links: {:?}", self.link)?;
+        if let Some((rate, queue)) = self.bottleneck {
+            writeln!(f, "bottleneck above 1: {rate} bytes/s, a queue of {queue}")?;
+        }
         for (node, link) in &self.links {
             writeln!(f, "link of {node}: {link:?}")?;
         }

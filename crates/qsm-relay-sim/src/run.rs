@@ -8,10 +8,10 @@ use qsm_relay::{RateBounds, SendError};
 use qsm_wire::{Instant, Random, Seed, mix};
 
 use crate::checkers::Checkers;
-use crate::link::{Link, Loss};
+use crate::link::{Bottleneck, Link, Loss};
 use crate::mischief::Mischief;
 use crate::network::{Network, SESSION, SOURCE};
-use crate::plan::{Fault, Kind, Plan};
+use crate::plan::{Fault, Kind, NARROW_PAYLOAD_BYTES, Plan};
 use crate::step::{Step, Told};
 use crate::violation::Violation;
 
@@ -20,6 +20,8 @@ const JOIN_MAX: Duration = Duration::from_secs(60);
 /// Time that the stream may take, from its beginning: at some percent of loss on each of several
 /// links an adapted rate is low.
 const STREAM_MAX: Duration = Duration::from_secs(900);
+/// Packets that wait for their time at the source at most.
+const WAITING_MAX: u64 = 64;
 /// Steps that a failure shows.
 const TRACE_MAX: usize = 60;
 /// Most memory of a session at a relay that nothing is asked for, bytes: with 50 children (R172).
@@ -113,6 +115,10 @@ impl<'a> Simulation<'a> {
         for parent in &plan.relays {
             network.add_relay(*parent);
         }
+        if let Some((rate, queue)) = plan.bottleneck {
+            network.narrow(SOURCE, 1, Bottleneck::new(rate, queue));
+            network.set_payload_bytes(NARROW_PAYLOAD_BYTES);
+        }
         for (at, bytes) in plan.caches.iter().enumerate() {
             network.set_cache(at + 1, *bytes);
         }
@@ -191,6 +197,10 @@ impl<'a> Simulation<'a> {
         let end = began.after(STREAM_MAX);
         let mut sent = 0;
         while sent < self.plan.packets {
+            if self.network.source().waiting() >= WAITING_MAX && self.network.now() < end {
+                self.go(Duration::from_millis(1))?;
+                continue;
+            }
             match self.network.send() {
                 Ok(_) => sent += 1,
                 Err(SendError::WindowFull { .. }) if self.network.now() < end => {
@@ -199,6 +209,7 @@ impl<'a> Simulation<'a> {
                 Err(error) => return broken("progress", format!("after {sent} packets: {error}")),
             }
             let pause = match self.plan.kind {
+                Kind::Narrow => continue,
                 Kind::Scope => self.plan.interval_ms,
                 Kind::Short | Kind::Standby | Kind::Long => {
                     self.random.below(self.plan.interval_ms)
