@@ -59,7 +59,7 @@ impl Timing {
         Self {
             delay_to_decide: Duration::from_micros(200).max(children),
             replier_wait: ms(1).max(children * 4),
-            served_hold: ms(1).max(children * 3 / 2),
+            served_hold: ms(1).max(children * 5 / 4),
             upstream_retry,
             retry_max: ms(500).max(upstream_retry * 8),
             nack_lifetime: ms(2000).max(upstream_retry * 16),
