@@ -208,6 +208,16 @@ impl Verifier {
             .truncate(usize::try_from(upto).unwrap_or(usize::MAX));
     }
 
+    /// Forgets a packet that has come and of which no seal has spoken: it was not kept, and another one with its number may be
+    /// the right one.
+    pub fn forget(&mut self, sequence: u64) {
+        self.digest();
+        let slot = self.place(sequence).and_then(|at| self.slots.get_mut(at));
+        if let Some(slot @ Slot::Arrived(_)) = slot {
+            *slot = Slot::Unknown;
+        }
+    }
+
     /// Place of a number above the base, if it is in the window.
     fn place(&self, sequence: u64) -> Option<usize> {
         let at = usize::try_from(sequence.checked_sub(self.base)?.checked_sub(1)?).ok()?;

@@ -147,6 +147,31 @@ fn what_waits_is_proven_by_its_seal_and_so_is_what_comes_after_it() {
 }
 
 #[test]
+fn of_two_packets_the_second_is_judged_by_the_seal_if_the_first_was_not_kept() {
+    let mut maker = Maker::new();
+    let train = maker.train(2);
+    let mut verifier = maker.verifier();
+    let forged = flipped(&train[0], train[0].len() - 1);
+    assert_eq!(take(&mut verifier, &forged).0, Verdict::Waits);
+    assert_eq!(take(&mut verifier, &train[1]).0, Verdict::Waits);
+    assert_eq!(take(&mut verifier, &train[0]).0, Verdict::Contradicts);
+    verifier.forget(1);
+    assert_eq!(verifier.unproven().collect::<Vec<_>>(), [2]);
+    assert_eq!(take(&mut verifier, &train[0]).0, Verdict::Waits);
+    let (verdict, findings) = take(&mut verifier, &train[2]);
+    assert_eq!(verdict, Verdict::Proven);
+    assert!(
+        findings
+            .iter()
+            .all(|found| found.verdict == Verdict::Proven)
+    );
+    assert_eq!(findings.len(), 2);
+    // What a seal has spoken of is not forgotten.
+    verifier.forget(1);
+    assert!(verifier.is_proven(1));
+}
+
+#[test]
 fn a_repair_is_proven_whatever_says_how_it_travels() {
     let mut maker = Maker::new();
     let mut train = maker.train(2);

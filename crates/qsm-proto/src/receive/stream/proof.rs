@@ -370,10 +370,15 @@ impl ReceiveStream {
         let (now, datagram) = (context.now, incoming.datagram.bytes());
         let sequence = incoming.data.head.sequence;
         let mut findings = core::mem::take(&mut proof.findings);
-        let verdict = match proof.refuses(now, datagram) {
+        let mut verdict = match proof.refuses(now, datagram) {
             true => Verdict::Beyond,
             false => proof.verifier.take(datagram, &mut findings),
         };
+        // There was no room for the other one, which may have been the forged one.
+        if verdict == Verdict::Contradicts && self.misses(sequence) {
+            proof.verifier.forget(sequence);
+            verdict = proof.verifier.take(datagram, &mut findings);
+        }
         let stats = &mut context.delivery.stats;
         let takes = match verdict {
             Verdict::Proven | Verdict::Waits | Verdict::Unsealed | Verdict::Past => true,
