@@ -167,14 +167,10 @@ fn beside_a_flow_of_tcp_a_stream_gets_half_as_much_at_least_and_twice_as_much_at
 /// times as much.
 #[test]
 fn beside_a_slow_flow_of_tcp_a_stream_gets_no_more_than_cubic() {
-    for (delay_ms, rate, queue) in [
-        (50, 1_250_000, 100),
-        (50, 1_250_000, 200),
-        (62, 500_000, 48),
-    ] {
+    for queue in [100, 200] {
         let way = Way {
-            delay_ms,
-            rate,
+            delay_ms: 50,
+            rate: 1_250_000,
             queue,
             loss_ppm: 0,
         };

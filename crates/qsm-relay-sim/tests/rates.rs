@@ -42,6 +42,7 @@ fn a_stream_gets_half_as_much_as_a_tcp_flow_beside_it_at_least_and_twice_as_much
         (5, 500_000, 30_000),
         (20, 500_000, 30_000),
         (20, 1_000_000, 60_000),
+        (60, 500_000, 30_000),
     ] {
         let bottleneck = Bottleneck::new(capacity, queue);
         let (mut net, _, receivers) = narrow(delay_ms, 3, bottleneck);

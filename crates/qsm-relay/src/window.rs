@@ -7,8 +7,9 @@ use qsm_wire::Instant;
 
 /// Part of the window that is left after a loss, of ten (RFC 9438, 4.6).
 const LEFT: u64 = 7;
-/// Packets that the window of a flow like Reno grows by in a round trip, in a hundred (RFC 9438, 4.3).
-const RENO_GROWTH: u128 = 80;
+/// Packets that the window grows by in a round trip where that is more, in a hundred, as Reno does; RFC 9438, 4.3 has
+/// 53, which is fair to Reno where all lose at the same time, and gets less where packets are paced.
+const RENO_GROWTH: u128 = 100;
 /// Fewest packets of the window.
 const PACKETS_MIN: u64 = 4;
 
@@ -116,7 +117,7 @@ mod tests {
             window.grow(at(ms), packet, TRIP);
             let seconds = ms as f64 / 1000.0;
             let expected = (0.4 * (seconds - turn).powi(3) + 1000.0) * 1000.0;
-            let expected = expected.max(700_000.0 + 530.0 * seconds * 10.0);
+            let expected = expected.max(700_000.0 + 1000.0 * seconds * 10.0);
             let found = window.bytes() as f64;
             let close = (found - expected).abs() <= 3000.0;
             assert!(close, "{found}, not {expected} after {ms} ms");
