@@ -73,7 +73,7 @@ impl<'a> Piece<'a> {
         let at = usize::from(u16::from_le_bytes(header[5..7].try_into().ok()?));
         let all = usize::from(u16::from_le_bytes(header[7..9].try_into().ok()?));
         let each = piece_bytes(all);
-        let fits = at < all && at % each == 0 && bytes.len() == each;
+        let fits = at < all && at.is_multiple_of(each) && bytes.len() == each;
         fits.then(|| Self {
             number,
             place: at / each,

@@ -323,7 +323,7 @@ impl Mailing {
                 break;
             }
             count += 1;
-            if bytes % segment != 0 {
+            if !bytes.is_multiple_of(segment) {
                 break;
             }
         }
@@ -355,7 +355,7 @@ fn same_receivers(letters: &[Letter], copies: usize) -> (Staged, usize) {
     for next in letters.chunks_exact(copies).skip(1) {
         let what = next[0].what;
         let behind = what.from == train.to && what.segment == train.segment;
-        let full = train.bytes() % train.segment.max(1) == 0;
+        let full = train.bytes().is_multiple_of(train.segment.max(1));
         let fits = what.to - train.from <= most;
         let same = |(one, other): (&Letter, &Letter)| one.to == other.to && other.what == what;
         if !(behind && full && fits && letters.iter().zip(next).all(same)) {
