@@ -58,7 +58,7 @@ impl SwarmOptions {
 
 /// The version of the draw: the same seed gives other runs under another version, so that a seed
 /// is a bug report only together with it.
-pub const DRAW: u32 = 17;
+pub const DRAW: u32 = 18;
 
 /// Draws a run from its seed and runs it. It runs without a trace, which costs time; a failure is
 /// seen once more, with one.
