@@ -55,7 +55,7 @@
 //! ```
 //!
 //! Datagrams are not authenticated: a relay believes its parent and who says to be a child of it. Its
-//! rules are R-RELAY-1 to R-RELAY-21, R-RELAY-40 to R-RELAY-42 in PROTOCOL.md, section 10.
+//! rules are R-RELAY-1 to R-RELAY-21, R-RELAY-40 to R-RELAY-43 in PROTOCOL.md, section 10.
 
 #![forbid(unsafe_code)]
 
