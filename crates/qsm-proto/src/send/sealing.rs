@@ -372,12 +372,12 @@ mod tests {
                 && due.0 <= until * 1_000_000
             {
                 let channel = Destination::Group(channel);
-                let _ = self.stream.handle_timeout(due, channel, &mut outbox);
+                let unanswered = self.stream.handle_timeout(due, channel, &mut outbox);
+                assert!(!unanswered || due >= Instant(0).after(MS * 500));
                 while let Some(sent) = outbox.pop() {
-                    if let Ok(Some(_)) = Seal::read(sent.bytes) {
-                        let seal = Data::read_again(sent.bytes).unwrap();
-                        repeated.push((due.0 / 1_000_000, seal.head.sequence));
-                    }
+                    let is_seal = matches!(Seal::read(sent.bytes), Ok(Some(_)));
+                    let seal = Data::read_again(sent.bytes).filter(|_| is_seal);
+                    repeated.extend(seal.map(|seal| (due.0 / 1_000_000, seal.head.sequence)));
                 }
             }
             repeated
