@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::{PATIENCE, Site, admitted, block_on, expect_dropped, expect_numbers, pattern, waker};
 use qsm::{
     CloseReason, Embedded, GroupOptions, Limits, MessageRef, Node, Overflow, Publisher, Pull,
-    RecvError, RequestError, SendError, Upcalls,
+    Received, RecvError, RequestError, SendError, Upcalls,
 };
 
 /// Holds a node's core in an upcall until told to go on.
@@ -275,7 +275,12 @@ fn a_slow_reader_loses_the_newest() {
 fn a_slow_reader_loses_the_oldest() {
     let (_node, subscription) = overflow(Overflow::DropOldest);
     assert_eq!((subscription.queued(), subscription.dropped()), (10, 90));
-    expect_dropped(subscription.try_recv().unwrap(), 90);
+    let mut first = subscription.try_recv().unwrap();
+    // On a busy machine it may have been away meanwhile.
+    if let Some(Received::Back(_)) = first {
+        first = subscription.try_recv().unwrap();
+    }
+    expect_dropped(first, 90);
     expect_numbers(&subscription, 91..=100, |number| pattern(number, 10));
     assert_eq!(subscription.try_recv(), Ok(None));
 }

@@ -256,6 +256,7 @@ impl Core {
     fn snapshot(&mut self) -> Snapshot {
         self.port.refresh_drops();
         self.note_memory();
+        self.look_at_stages();
         let mut runtime = self.stats;
         runtime.uptime = self.clock.uptime();
         runtime += self.routes.stats();

@@ -25,15 +25,20 @@ impl Core {
         }
     }
 
-    /// Looks at all stages that are not told as they end.
+    /// Looks at all stages that are not told as they end, if that is due.
     pub(super) fn watch_stages(&mut self) {
         let now = self.now;
-        let Some(watch) = &mut self.budget else {
+        if self.budget.as_mut().is_some_and(|watch| watch.is_due(now)) {
+            self.look_at_stages();
+        }
+    }
+
+    /// Looks at them at once, so that what is counted is up to date.
+    pub(super) fn look_at_stages(&mut self) {
+        let now = self.now;
+        let Some(watch) = &self.budget else {
             return;
         };
-        if !watch.is_due(now) {
-            return;
-        }
         let reader = self.routes.overdue(now, watch.share(Stage::Subscription));
         let delays = self.endpoint.take_delays(now);
         let blocked = self.transmitter.take_blocked(now);
