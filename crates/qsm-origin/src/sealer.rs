@@ -48,7 +48,15 @@ impl Sealer {
         })
     }
 
-    /// Most packets between two seals: as many full ones as are 512 KiB, or fewer where more digests do not fit in a packet.
+    /// Puts no more packets between two seals than so many, at least one.
+    #[must_use]
+    pub fn at_most(mut self, packets: usize) -> Self {
+        self.packets_max = self.packets_max.min(packets.max(1));
+        self
+    }
+
+    /// Most packets between two seals: as many full ones as are 512 KiB, or fewer where more digests do not fit in a packet, or
+    /// [`Self::at_most`] says so.
     #[must_use]
     pub fn packets_max(&self) -> usize {
         self.packets_max

@@ -421,6 +421,11 @@ fn seals_fit_their_packets_and_are_for_512_kibibytes_at_most() {
     assert_eq!(most(1456), Ok(83));
     assert_eq!(most(8956), Ok(58));
     assert_eq!(most(65_000), Ok(8));
+    let fewer = |packets| {
+        let sealer = Sealer::new(stream, 1456).unwrap();
+        sealer.at_most(packets).packets_max()
+    };
+    assert_eq!([0, 10, 100].map(fewer), [1, 10, 83]);
 }
 
 #[test]

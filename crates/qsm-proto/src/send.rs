@@ -88,6 +88,8 @@ pub const OPENINGS_MAX: usize = qsm_wire::Heartbeat::OPENINGS_MAX;
 /// Unsent bytes beyond which a stream takes no further message: some twenty trains. Less would
 /// idle the link while the application is asked for more; more only lengthens the queue.
 const BACKLOG_BYTES: usize = 1 << 20;
+/// Share of a receiver's memory that packets before a seal may take.
+const SEALED_SHARE: usize = 4;
 /// Share of the node's send memory that one stream's window may take.
 const WINDOW_SHARE: usize = 4;
 
@@ -97,6 +99,9 @@ pub struct SendConfig {
     /// Longest packet, bytes: a datagram without what packets leave free, for the tag of protection, and with
     /// parities for what these are longer by (R-NAK-15).
     pub packet_bytes: usize,
+    /// Most packets between two seals: receivers keep them until the second comes, and have as little memory as this
+    /// node (R-SEC-30).
+    pub sealed_max: usize,
     /// Most bytes sent but not yet received by all, however much credit the receivers give.
     pub window_bytes: usize,
     /// How many times the credit the unstable bytes may be.
@@ -130,6 +135,7 @@ impl SendConfig {
         };
         Self {
             packet_bytes,
+            sealed_max: config.limits.receive_bytes / SEALED_SHARE / packet_bytes.max(1),
             window_bytes,
             kept_factor: u32::try_from(config.pace.kept_factor.max(1)).unwrap_or(u32::MAX),
             window_packets: config.limits.ahead_packets,

@@ -241,8 +241,11 @@ impl Receiver {
         if let Some(mut stderr) = self.process.take_stderr() {
             stderr.read_to_string(&mut said)?;
         }
-        let counters = said.lines().rev().find(|line| line.starts_with('{'));
-        let counters = counters.and_then(|line| serde_json::from_str(line).ok());
+        // Those of its socket and of pieces are objects of their own.
+        let mut objects = said
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let counters = objects.find(|object| object["delivered"].is_u64());
         let complete = ended_well(status, &said);
         Ok(End {
             tape: self.reader.wait(),
