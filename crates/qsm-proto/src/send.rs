@@ -101,7 +101,7 @@ pub struct SendConfig {
     pub packet_bytes: usize,
     /// Most packets between two seals: receivers keep them until the second comes, and have as little memory as this
     /// node (R-SEC-30).
-    pub sealed_max: usize,
+    pub sealed_max: u16,
     /// Most bytes sent but not yet received by all, however much credit the receivers give.
     pub window_bytes: usize,
     /// How many times the credit the unstable bytes may be.
@@ -133,9 +133,10 @@ impl SendConfig {
             true => config.parity_bytes().saturating_sub(Parity::OVERHEAD_BYTES),
             false => config.datagram_bytes.saturating_sub(TAG_BYTES),
         };
+        let sealed_bytes = config.limits.receive_bytes / SEALED_SHARE;
         Self {
             packet_bytes,
-            sealed_max: config.limits.receive_bytes / SEALED_SHARE / packet_bytes.max(1),
+            sealed_max: u16::try_from(sealed_bytes / packet_bytes.max(1)).unwrap_or(u16::MAX),
             window_bytes,
             kept_factor: u32::try_from(config.pace.kept_factor.max(1)).unwrap_or(u32::MAX),
             window_packets: config.limits.ahead_packets,

@@ -43,7 +43,7 @@ impl SendStream {
         let (highest, past) = (self.store.assembled(), self.sealed_past());
         let sealer = Sealer::new(self.id(), self.config.packet_bytes)
             .ok()
-            .map(|sealer| sealer.at_most(self.config.sealed_max));
+            .map(|sealer| sealer.at_most(usize::from(self.config.sealed_max)));
         let seals = sealer.map(|sealer| StreamSeals::new(key, sealer, highest, past));
         self.seals = seals.map(Box::new);
         if self.store.has_blocks() {
