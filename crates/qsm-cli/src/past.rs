@@ -91,7 +91,7 @@ impl Past {
         })
     }
 
-    /// What comes next; what is missing or tells of the join is said here.
+    /// Next message; what is missing or tells of the join is said here.
     pub(crate) fn recv(&self, left: Duration) -> Result<Option<Received>, RecvError> {
         let until = Instant::now() + left;
         loop {

@@ -135,7 +135,7 @@ fn a_sealed_stream_is_for_those_who_have_its_key() {
     assert_eq!(output.stdout, b"");
 }
 
-/// What seals a message takes room in its datagram.
+/// Its seal takes room in the datagram of a message.
 #[test]
 fn a_message_that_does_not_fit_with_its_seal_is_refused() {
     let folder = Cluster::without_service();

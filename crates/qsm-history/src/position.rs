@@ -1,4 +1,4 @@
-//! How far a reader has come, and from where messages begin for it.
+//! Position of a reader, and from where messages begin for it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,12 +16,12 @@ const HEAD: &str = "qsm-position 1";
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Start {
-    /// What is sent from now on. No keeper is asked.
+    /// Messages that are sent from now on. No keeper is asked.
     #[default]
     Now,
     /// The last messages of each sender, so many of each.
     Last(u64),
-    /// What lies behind a position; of senders that it does not know, all.
+    /// Messages behind a position; of senders that it does not know, all.
     Resume(Position),
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Track {
     next: u64,
     /// Messages up to this one were sent, as far as known.
     end: u64,
-    /// What came and has to wait, by its number.
+    /// Messages that came and have to wait, by number.
     held: BTreeMap<u64, Held>,
     pub(crate) held_bytes: usize,
     /// The sender's live stream has begun here, and tells what is missing from there on.
@@ -93,7 +93,7 @@ impl Track {
         self.gap = None;
     }
 
-    /// What is held and comes next.
+    /// The next that is held.
     pub(crate) fn release(&mut self) -> Option<Held> {
         while let Some(entry) = self.held.first_entry() {
             let number = *entry.key();

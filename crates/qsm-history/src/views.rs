@@ -9,7 +9,7 @@ use crate::word::{Address, Have, Span};
 
 /// Keepers that are taken note of; of more, the first are.
 const KEEPERS_MAX: usize = 64;
-/// What each keeper has, as far as it has said.
+/// Messages that each keeper has, as far as it has said.
 #[derive(Debug, Default)]
 pub(crate) struct Views {
     keepers: BTreeMap<Address, View>,

@@ -58,7 +58,7 @@ const BUGS: [Bug; 5] = [
     Bug::Mixes,
 ];
 
-/// What may happen in a run.
+/// Events that may happen in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weather {
     /// One keeper has everything, and stays: nothing may be missing.

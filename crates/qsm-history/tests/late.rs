@@ -54,7 +54,7 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().unwrap())
 }
 
-/// What a subscriber was given: by which way, and how far.
+/// Messages that a subscriber was given: by which way, and how far.
 #[derive(Debug, Default)]
 struct Account {
     next: BTreeMap<Origin, u64>,

@@ -13,7 +13,7 @@
 //! place needs. Nothing is sent or taken before. The rules are R-RELAY-22 to R-RELAY-25 in PROTOCOL.md,
 //! section 10.
 //!
-//! What is too long for most paths travels in pieces: [`Cutter`] and [`Joiner`].
+//! Datagrams that are too long for most paths travel in pieces: [`Cutter`] and [`Joiner`].
 //!
 //! [`Link`] is what relays use; [`QuicLink`] protects, and [`PlainLink`] does not. Both are pure:
 //! datagrams and times come from outside, at most [`LINKS_MAX`] links at a port. Only random numbers

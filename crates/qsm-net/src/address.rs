@@ -156,7 +156,7 @@ impl Raw {
         }
     }
 
-    /// What the kernel wrote, with the scope that it wrote.
+    /// Address that the kernel wrote, with the scope that it wrote.
     pub(crate) fn scoped_address(&self) -> SocketAddr {
         match self.address() {
             SocketAddr::V6(address) => {

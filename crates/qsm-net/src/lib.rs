@@ -31,7 +31,7 @@
 //!
 //! A host on two networks, of which either may fail, has [`Ports`] in the place of a [`Port`].
 //!
-//! Who speaks to many peers by unicast alone has a socket of its own, [`Intake`] and [`Mailing`].
+//! Speaking to many peers by unicast alone takes a socket of its own, [`Intake`] and [`Mailing`].
 //!
 //! [`Port::join_sources`] receives a group from named hosts only (source-specific multicast).
 //!

@@ -1,4 +1,4 @@
-//! What a source makes of a link of limited rate: how much of it is used, what is lost of its own making, and
+//! Use that a source makes of a link of limited rate: how much of it is used, what is lost of its own making, and
 //! what is left to others.
 
 mod support;

@@ -94,7 +94,7 @@ impl Departures {
         self.bytes - mark.bytes - u64::try_from(part).unwrap_or(0)
     }
 
-    /// How fast the packets behind the first number up to the second one were sent; none if that is
+    /// Pace at which the packets behind the first number up to the second one were sent; none if that is
     /// not known any more.
     pub(crate) fn between(&self, after: u64, last: u64) -> Option<Sent> {
         let upto = |sequence: u64| self.marks.partition_point(|mark| mark.before <= sequence);

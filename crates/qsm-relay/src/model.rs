@@ -21,7 +21,7 @@ const GAIN_DOWN: u64 = 75;
 /// A little less than what comes through, so that no queue grows by errors.
 const GAIN_CRUISE: u64 = 99;
 const GAIN_LOOK: u64 = 50;
-/// What is left of the rate after heavy losses.
+/// Share of the rate that is left after heavy losses.
 const GAIN_LOST: u64 = 50;
 /// Round trips at the same rate after which the start is over.
 const STILL: u8 = 3;

@@ -381,7 +381,7 @@ impl Source {
         }
     }
 
-    /// What is sent next was not there before, though it might have gone.
+    /// Notes that what is sent next was not there before, though it might have gone.
     fn rested(&mut self, now: Instant) {
         if let Some(control) = &mut self.control
             && self.sent == self.highest

@@ -11,7 +11,7 @@ use crate::Instant;
 
 /// Time without its acknowledgement after which the oldest seal is sent again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// That time doubles up to this many times: 4 s.
+/// Most times that it doubles: up to 4 s.
 const AGAIN_DOUBLINGS: u8 = 2;
 
 /// Seals of one stream.

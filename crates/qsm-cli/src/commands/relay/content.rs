@@ -75,7 +75,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// What the source had sealed, if anything; `None` if it cannot be opened, which is said.
+    /// Content that the source had sealed, if it seals; `None` if it cannot be opened, which is said.
     pub(super) fn open(&mut self, now: Instant, payload: Arc<[u8]>) -> Option<Arc<[u8]>> {
         let Some(opener) = &mut self.opener else {
             return Some(payload);

@@ -1,11 +1,11 @@
-//! What comes to a port: datagrams in batches, and long ones joined of their pieces.
+//! Datagrams that come to a port, in batches, and long ones joined of their pieces.
 
 use std::net::{SocketAddr, UdpSocket};
 
 use qsm_link::{Joiner, PieceStats};
 use qsm_net::{Intake, ReceiveCounters};
 
-/// What the system is asked to keep of datagrams that have come; it gives what its limits allow.
+/// Bytes of datagrams that have come, which the system is asked to keep; it gives what its limits allow.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// Datagrams as they have come.

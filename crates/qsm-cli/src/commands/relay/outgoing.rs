@@ -1,4 +1,4 @@
-//! What leaves a port: packets as their links want them, long ones in pieces, and all copies together.
+//! Datagrams that leave a port: packets as their links want them, long ones in pieces, and all copies together.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -6,7 +6,7 @@ use qsm_link::{Cutter, Link, LinkEvent, WHOLE_MAX};
 use qsm_net::{Mailing, SendCounters, Staged};
 use qsm_wire::Instant;
 
-/// What the system is asked to keep of datagrams that are to go; it gives what its limits allow.
+/// Bytes of datagrams that are to go, which the system is asked to keep; it gives what its limits allow.
 const SEND_BUFFER: usize = 4 << 20;
 
 /// Datagrams that wait to be sent, and the links that they are for.

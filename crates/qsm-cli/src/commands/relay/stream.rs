@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 /// Round trips before they are measured: to children, and to a parent.
 const FIRST_TRIPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(20)];
 
-/// What tells the sealed stream of a name from the open one: no name ends with it, since UTF-8 has no such byte.
+/// Ending that tells the sealed stream of a name from the open one: no name has it, since UTF-8 has no such byte.
 const SEALED: &[u8] = b"\xffsealed";
 
 /// The session that a stream's name stands for: the first twelve bytes of SHA-256 of it, with an ending if its
