@@ -52,6 +52,8 @@ pub struct Config {
     pub recovery: Recovery,
     /// How fast to send.
     pub pace: Pace,
+    /// Whether each stream's packets are timed from its first on ([`Endpoint::take_delays`](crate::Endpoint::take_delays)).
+    pub times_packets: bool,
 }
 
 /// A node's word on itself, for those who read lists (R-MEM-19); longer texts are not sent.
@@ -240,6 +242,7 @@ impl Config {
             limits: Limits::default(),
             recovery: Recovery::default(),
             pace: Pace::default(),
+            times_packets: false,
         }
     }
 

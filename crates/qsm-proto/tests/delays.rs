@@ -14,11 +14,17 @@ use qsm_wire::GroupId;
 const MS: Duration = Duration::from_millis(1);
 const PUBLISHER: u64 = 40;
 
-fn cluster(configure: impl Fn(&mut Config)) -> Cluster {
-    let mut cluster = Cluster::new(3, &[PUBLISHER], |config| {
+fn fresh(configure: impl Fn(&mut Config)) -> Cluster {
+    Cluster::new(3, &[PUBLISHER], |config| {
         config.receive_buffer_bytes = 2 << 20;
+        config.times_packets = true;
         configure(config);
-    });
+    })
+}
+
+/// Its publisher has sent, and delays until then are taken.
+fn cluster(configure: impl Fn(&mut Config)) -> Cluster {
+    let mut cluster = fresh(configure);
     for number in 0..100 {
         cluster.publish(PUBLISHER, 0, &[number; 100]);
         cluster.run(MS);
@@ -116,6 +122,32 @@ fn a_lost_packet_is_missing_at_who_missed_it_and_nowhere_else() {
     assert!(others(&mut cluster, 2).is_empty());
 }
 
+fn publish(cluster: &mut Cluster, group: u32, batching: Option<Batching>) {
+    let (now, got) = (cluster.now, cluster.got.entry(PUBLISHER).or_default());
+    let publisher = cluster.nodes.get_mut(&PUBLISHER).unwrap();
+    let publication = publisher.publication(now, GroupId(group)).unwrap();
+    let mut publication = match batching {
+        Some(batching) => publication.within(batching),
+        None => publication,
+    };
+    publication.push(&[1; 200], got).unwrap();
+}
+
+/// Nobody has looked at the stream before.
+#[test]
+fn the_first_packet_of_a_stream_is_timed() {
+    let mut cluster = fresh(|_| {});
+    let patient = Batching {
+        delay: MS * 10,
+        ..Batching::default()
+    };
+    publish(&mut cluster, 0, Some(patient));
+    cluster.run(MS * 20);
+    let waited = take(&mut cluster, PUBLISHER);
+    assert_eq!(waited.batching, MS * 10);
+    assert_eq!(over(waited), ["batching"]);
+}
+
 // Rule R-DATA-15.
 #[test]
 fn messages_wait_for_others_as_long_as_their_publisher_lets_them_and_say_so() {
@@ -123,16 +155,6 @@ fn messages_wait_for_others_as_long_as_their_publisher_lets_them_and_say_so() {
     let patient = Batching {
         delay: MS * 4,
         bytes: 600,
-    };
-    let publish = |cluster: &mut Cluster, group: u32, batching: Option<Batching>| {
-        let (now, got) = (cluster.now, cluster.got.entry(PUBLISHER).or_default());
-        let publisher = cluster.nodes.get_mut(&PUBLISHER).unwrap();
-        let publication = publisher.publication(now, GroupId(group)).unwrap();
-        let mut publication = match batching {
-            Some(batching) => publication.within(batching),
-            None => publication,
-        };
-        publication.push(&[1; 200], got).unwrap();
     };
     let got = |cluster: &Cluster| cluster.got[&1].len();
     let before = got(&cluster);

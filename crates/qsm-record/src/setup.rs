@@ -67,6 +67,8 @@ fn put_config(config: &Config, to: &mut Vec<u8>) {
         limits,
         recovery,
         pace,
+        // Times change nothing of what a node does.
+        times_packets: _,
     } = config;
     to.number(node.0);
     to.text(name);
@@ -127,6 +129,7 @@ fn take_config(from: &mut Fields<'_>) -> Result<Config, Malformed> {
         limits: take_limits(from)?,
         recovery: take_recovery(from)?,
         pace: take_pace(from)?,
+        times_packets: false,
     })
 }
 

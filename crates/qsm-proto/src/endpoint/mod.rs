@@ -398,8 +398,8 @@ impl Endpoint {
         &self.node.repairs
     }
 
-    /// The longest delays since they were taken last; what is sent is timed from the first call on.
-    /// It changes nothing of what the node does, and looks at the stream of each region that the
+    /// The longest delays since they were taken last; of what is sent if that is timed
+    /// ([`Config::times_packets`]). It changes nothing of what the node does, and looks at the stream of each region that the
     /// node sends to.
     pub fn take_delays(&mut self, now: Instant) -> Delays {
         let mut delays = Delays::default();

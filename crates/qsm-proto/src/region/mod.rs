@@ -677,5 +677,8 @@ fn resumed(node: &NodeState, channel: ChannelId, past: Past, retains: bool) -> S
     if retains {
         stream.begin_retaining();
     }
+    if node.config.times_packets {
+        stream.time_packets();
+    }
     stream
 }

@@ -127,10 +127,16 @@ impl SendStream {
         sends
     }
 
+    /// Times packets from now on.
+    pub(crate) fn time_packets(&mut self) {
+        self.passage.get_or_insert_default();
+    }
+
     /// The longest delays of packets that have left since this was called last, and of what is held
-    /// now. Packets are timed from the first call on.
+    /// now; none of a stream whose packets are not timed.
     pub(crate) fn take_delays(&mut self, now: Instant) -> PacketDelays {
-        self.passage.get_or_insert_default().take(now)
+        let passage = self.passage.as_mut();
+        passage.map_or_else(PacketDelays::default, |passage| passage.take(now))
     }
 
     /// Nothing may leave now: what is ready is held.

@@ -287,6 +287,7 @@ impl Plan {
             limits: settings.limits,
             recovery: settings.recovery,
             pace: settings.pace,
+            times_packets: settings.latency_budget.is_some(),
             ..Config::new(self.id_of(place), port.local_addr())
         })
     }
