@@ -10,7 +10,7 @@ use lab::{HostId, Lab, LinkShape, Traffic};
 use super::layout::CACHE;
 use super::repair::whole;
 use super::router::{Router, run};
-use super::stage::{PORT, Stage};
+use super::stage::{PORT, Stage, counter};
 use super::stream::Load;
 use crate::cluster::Failure;
 use crate::figure::{Bar, Finding};
@@ -133,7 +133,7 @@ impl Reach {
         found.push(Finding::new(what, gap, Bar::Most(GAP_MAX)));
         if self.hurdle == Hurdle::Laptop {
             let counters = relay.end()?;
-            let moved = counters["children_moved"].as_f64().unwrap_or(0.0);
+            let moved = counter(&counters, "children_moved") as f64;
             found.push(Finding::new(
                 "children whose move the relay followed",
                 moved,

@@ -264,10 +264,25 @@ fn ended_well(status: ExitStatus, said: &str) -> bool {
 
 impl End {
     /// One of its counters.
+    ///
+    /// # Panics
+    ///
+    /// If it has none of that name.
     #[must_use]
     pub fn counter(&self, name: &str) -> u64 {
-        self.counters[name].as_u64().unwrap_or(0)
+        counter(&self.counters, name)
     }
+}
+
+/// One of a program's counters.
+///
+/// # Panics
+///
+/// If there is none of that name.
+#[must_use]
+pub fn counter(counters: &Value, name: &str) -> u64 {
+    let value = counters[name].as_u64();
+    value.unwrap_or_else(|| panic!("there is no counter {name} in {counters}"))
 }
 
 impl Outcome {
