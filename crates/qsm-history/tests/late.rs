@@ -1,43 +1,20 @@
 //! Keepers and subscribers at nodes of one process, over loopback.
 
 use std::collections::BTreeMap;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
-use qsm::{Builder, ChannelOptions, Embedded, NetworkOptions, Node, Origin, RequestError};
+use qsm::{Builder, Embedded, Node, Origin, RequestError};
 use qsm_history::{
     Bounds, History, HistoryError, Item, JoinOptions, Keeper, MissingCause, Position, Start,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
-const GROUP: &str = "news";
+use support::{PATIENCE, site};
 
-/// A cluster with addresses of its own.
-fn site() -> impl Fn(&str) -> Builder {
-    let random = RandomState::new().build_hasher().finish();
-    let [a, b, c, d, e, f, ..] = random.to_le_bytes();
-    let port = |high, low| 20_000 + u16::from_le_bytes([high, low]) % 12_000;
-    let discovery = SocketAddr::from(([239, 255, a, b], port(c, d)));
-    let network = NetworkOptions::new()
-        .interface("lo")
-        .discovery(discovery)
-        .receive_buffer(4 << 20);
-    let channels = ChannelOptions::new().port(port(e, f));
-    move |name| {
-        let builder = Node::builder()
-            .name(name)
-            .cluster(format!("history-{random:x}"));
-        builder
-            .network(network.clone())
-            .channels(channels)
-            .request_timeout(PATIENCE)
-            .embedded_service(Embedded::Never)
-    }
-}
+#[path = "../../qsm-replica/tests/support/mod.rs"]
+mod support;
+
+const GROUP: &str = "news";
 
 fn started(builder: Builder) -> Node {
     let node = builder.start().unwrap();

@@ -1,4 +1,4 @@
-//! Nodes of one process, over loopback.
+//! Nodes of one process, over loopback: for tests of this crate and of `qsm-history`.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -23,7 +23,7 @@ pub(crate) fn site() -> impl Fn(&str) -> Builder {
     move |name| {
         let builder = Node::builder()
             .name(name)
-            .cluster(format!("replica-{random:x}"));
+            .cluster(format!("loopback-{random:x}"));
         builder
             .network(network.clone())
             .channels(channels)
