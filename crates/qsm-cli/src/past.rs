@@ -14,7 +14,8 @@ use qsm_console::log::Note;
 use qsm_console::names::Names;
 use qsm_console::table::printable;
 use qsm_history::{
-    History, HistoryError, Item, JoinLimits, JoinOptions, Missing, Position, PositionError, Start,
+    History, HistoryError, Item, JoinLimits, JoinOptions, JoinStats, Missing, Position,
+    PositionError, Start,
 };
 
 /// Interval in which positions are written.
@@ -139,6 +140,11 @@ impl Past {
     /// Position behind what was received.
     pub(crate) fn position(&self) -> Position {
         self.history.borrow().position()
+    }
+
+    /// Counters of what was asked for and came.
+    pub(crate) fn stats(&self) -> JoinStats {
+        self.history.borrow().stats()
     }
 
     /// Messages that were asked for and were not kept.

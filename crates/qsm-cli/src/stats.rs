@@ -14,6 +14,7 @@ use qsm_console::failure::Failure;
 use qsm_console::log::Note;
 use qsm_console::options::{StatsFormat, StatsOptions};
 use qsm_console::output;
+use qsm_history::Keeper;
 
 /// Of a node, or of this process at its engine. What cannot be had any more is left out.
 pub(crate) fn of_node(node: &Node, format: StatsFormat) {
@@ -37,14 +38,33 @@ pub(crate) fn of_node(node: &Node, format: StatsFormat) {
 /// The address cannot be had.
 pub(crate) fn serve_node(node: &Node, options: StatsOptions) -> Result<Served, Failure> {
     let node = node.clone();
+    serve(options, move || node_page(&node))
+}
+
+/// As [`serve_node`], with those of a keeper.
+///
+/// # Errors
+/// The address cannot be had.
+pub(crate) fn serve_keeper(
+    node: &Node,
+    keeper: &Arc<Keeper>,
+    options: StatsOptions,
+) -> Result<Served, Failure> {
+    let (node, keeper) = (node.clone(), Arc::clone(keeper));
     serve(options, move || {
-        let mut page = Page::new();
-        match node.attachment().map_err(|error| error.to_string())? {
-            Some(row) => add_client(&mut page, &row),
-            None => add_node(&mut page, &node)?,
-        }
+        let mut page = node_page(&node)?;
+        page.add(&keeper.stats(), &[]);
         Ok(page)
     })
+}
+
+fn node_page(node: &Node) -> Result<Page, String> {
+    let mut page = Page::new();
+    match node.attachment().map_err(|error| error.to_string())? {
+        Some(row) => add_client(&mut page, &row),
+        None => add_node(&mut page, node)?,
+    }
+    Ok(page)
 }
 
 /// Serves those of an engine and the processes that are attached to it, if that is asked for.

@@ -10,11 +10,16 @@ use support::{Cluster, Lines, Running, assert_code, stderr, text as path_of};
 
 /// Starts `qsm keep` and waits until it keeps.
 fn keep(cluster: &Cluster, words: &[&str]) -> Running {
+    kept(cluster, words).0
+}
+
+/// As [`keep`], with what it says from then on.
+fn kept(cluster: &Cluster, words: &[&str]) -> (Running, Lines) {
     let words: Vec<&str> = [&["keep", "news"], words].concat();
     let mut keeper = cluster.start(&words);
     let lines = Lines::of_stderr(&mut keeper.0);
     lines.wait("that it keeps", |line| line.contains("keeping news"));
-    keeper
+    (keeper, lines)
 }
 
 /// Publishes lines of these numbers, all of which a receiver gets.
@@ -37,9 +42,15 @@ fn sub_begins_with_the_last_messages_and_says_what_is_not_kept() {
     let cluster = Cluster::new();
     let _keeper = keep(&cluster, &["--last", "5"]);
     publish(&cluster, 1..=8);
-    let seen = cluster.run(&["sub", "news", "--last", "3", "--count", "3"], b"");
+    let words = ["sub", "news", "--last", "3", "--count", "3"];
+    let seen = cluster.run(&[&words[..], &["--stats", "prometheus"]].concat(), b"");
     assert_code(&seen, 0);
     assert_eq!(text(&seen), lines(6..=8));
+    let counted = stderr(&seen);
+    assert!(
+        counted.contains("\nqsm_history_kept_total 3\n"),
+        "{counted}"
+    );
 
     let seen = cluster.run(&["sub", "news", "--last", "7", "--count", "5"], b"");
     assert_code(&seen, 4);
@@ -59,7 +70,7 @@ fn sub_begins_with_the_last_messages_and_says_what_is_not_kept() {
 #[test]
 fn sub_goes_on_behind_what_it_has_written() {
     let cluster = Cluster::new();
-    let keeper = keep(&cluster, &[]);
+    let (keeper, said) = kept(&cluster, &["--stats", "prometheus"]);
     let path = cluster.folder.join("news.position");
     let resume = path.to_str().unwrap();
     publish(&cluster, 1..=4);
@@ -97,6 +108,7 @@ fn sub_goes_on_behind_what_it_has_written() {
     );
 
     keeper.terminate();
+    said.wait("counters", |line| line == "qsm_keeper_senders 2");
     assert_code(&keeper.output(), 0);
 }
 

@@ -9,7 +9,7 @@ use qsm::{GroupOptions, Node, Pattern, Publisher, Received, RequestError, Subscr
 
 use crate::bounds::JoinLimits;
 use crate::error::HistoryError;
-use crate::joiner::JoinerCore;
+use crate::joiner::{JoinStats, JoinerCore};
 use crate::missing::Item;
 use crate::position::{Position, Start};
 use crate::word::Address;
@@ -215,6 +215,16 @@ impl History {
     #[must_use]
     pub fn is_joined(&self) -> bool {
         self.groups.values().all(|joining| joining.core.is_joined())
+    }
+
+    /// Counters, of all groups together.
+    #[must_use]
+    pub fn stats(&self) -> JoinStats {
+        let mut all = JoinStats::default();
+        for joining in self.groups.values() {
+            all += joining.core.stats();
+        }
+        all
     }
 
     /// Position behind the items that were received, to go on from in another process ([`Start::Resume`]). It has all

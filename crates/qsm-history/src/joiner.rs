@@ -37,6 +37,33 @@ const WATCH_EVERY: Duration = Duration::from_secs(2);
 /// ones begin with what comes live.
 const SENDERS_MAX: usize = 1 << 16;
 
+qsm::metrics::metrics! {
+    /// State of a subscriber with a history, and its account since it began.
+    #[derive(Copy)]
+    pub struct JoinStats of "history" {
+        /// Messages that came from keepers.
+        kept: counter(messages),
+        /// Messages asked for that came neither way.
+        missing: counter(messages),
+        /// Memory of messages that wait for earlier ones, with 160 bytes for each.
+        held_bytes: gauge(bytes),
+        /// Senders known now.
+        senders: gauge(senders),
+        /// Keepers that answer.
+        keepers: gauge(keepers),
+        /// Questions to keepers for what they have.
+        asks: counter(questions),
+        /// Questions to a keeper for messages.
+        fetches: counter(questions),
+        /// Answers of keepers that had too much to do.
+        busy: counter(answers),
+        /// Keepers that fell silent while they were to send.
+        silent: counter(keepers),
+        /// Words that are none of this version, or nonsense.
+        malformed: counter(words),
+    }
+}
+
 /// Subscriber of a group without I/O. `now` is the time since any origin that does not change.
 #[derive(Debug)]
 pub struct JoinerCore {
@@ -62,8 +89,7 @@ pub struct JoinerCore {
     /// Losses of unknown numbers were told: keepers are to be asked what was sent.
     shaken: bool,
     joined: bool,
-    kept: u64,
-    missing: u64,
+    stats: JoinStats,
     words: VecDeque<Vec<u8>>,
     items: VecDeque<Item>,
 }
@@ -98,8 +124,7 @@ impl JoinerCore {
             settled: None,
             shaken: false,
             joined,
-            kept: 0,
-            missing: 0,
+            stats: JoinStats::default(),
             words: VecDeque::new(),
             items: VecDeque::new(),
         }
@@ -124,10 +149,15 @@ impl JoinerCore {
         !self.joined || self.shaken || self.fetching.is_some() || self.has_gaps()
     }
 
-    /// Bytes of what is held.
+    /// Counts what was asked for, and what came.
     #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.held_bytes
+    pub fn stats(&self) -> JoinStats {
+        JoinStats {
+            held_bytes: self.held_bytes as u64,
+            senders: self.tracks.len() as u64,
+            keepers: self.views.len() as u64,
+            ..self.stats
+        }
     }
 
     /// Number of items for the program.
@@ -216,7 +246,9 @@ impl JoinerCore {
         match read(bytes) {
             Some(Word::Have(have)) => self.have(&have),
             Some(Word::Chunk(chunk)) => self.chunk(chunk, now),
-            _ => {}
+            // For keepers.
+            Some(_) => {}
+            None => self.stats.malformed += 1,
         }
     }
 
@@ -231,6 +263,7 @@ impl JoinerCore {
             && now.saturating_sub(fetching.heard) >= SILENT
         {
             self.views.remove(fetching.keeper);
+            self.stats.silent += 1;
             self.fetching = None;
         }
         // What has come is taken before more is asked for, so memory is bounded.
@@ -295,7 +328,7 @@ impl JoinerCore {
                 Held::Live(message) => Item::Message(message),
                 Held::Lost(lost) => Item::Told(Received::Lost(lost)),
                 Held::Kept(message) => {
-                    self.kept += 1;
+                    self.stats.kept += 1;
                     Item::Kept(message)
                 }
             });
@@ -316,7 +349,7 @@ impl JoinerCore {
             last,
             cause,
         };
-        self.missing = self.missing.saturating_add(missing.messages());
+        self.stats.missing = self.stats.missing.saturating_add(missing.messages());
         self.items.push_back(Item::Missing(missing));
         self.release(sender);
     }
@@ -373,15 +406,16 @@ impl JoinerCore {
         if chunk.end {
             self.fetching = None;
         }
-        let (busy, kept) = (chunk.parts.is_empty(), self.kept);
+        let (busy, kept) = (chunk.parts.is_empty(), self.stats.kept);
         if busy {
+            self.stats.busy += 1;
             self.pause = now + AGAIN;
         }
         for part in chunk.parts {
             self.part(chunk.from, part);
         }
         // A keeper that gives to others has not forgotten these.
-        if busy || self.kept > kept {
+        if busy || self.stats.kept > kept {
             for (sender, track) in &mut self.tracks {
                 if let Some((first, _)) = track.missing()
                     && self.views.any_has(*sender, first)
@@ -437,6 +471,7 @@ impl JoinerCore {
             return;
         };
         self.fetch += 1;
+        self.stats.fetches += 1;
         self.fetching = Some(Fetching { keeper, heard: now });
         let fetch = Fetch {
             from: self.address,
@@ -538,6 +573,7 @@ impl JoinerCore {
             return;
         }
         self.round += 1;
+        self.stats.asks += 1;
         let old = |(_, asked): &(u32, Duration)| now.saturating_sub(*asked) >= FRESH;
         while self.rounds.front().is_some_and(old) {
             self.rounds.pop_front();
@@ -565,8 +601,8 @@ impl JoinerCore {
             self.items.push_back(Item::Joined(Joined {
                 group: Arc::clone(&self.group),
                 keepers: self.views.len(),
-                kept: self.kept,
-                missing: self.missing,
+                kept: self.stats.kept,
+                missing: self.stats.missing,
             }));
         }
     }
@@ -669,6 +705,6 @@ mod tests {
             (1, 100, MissingCause::Held)
         );
         assert_eq!(given.len(), 11);
-        assert_eq!(core.held_bytes(), 0);
+        assert_eq!(core.stats().held_bytes, 0);
     }
 }

@@ -26,39 +26,30 @@ pub(crate) const SPANS_MAX: usize = 256;
 /// Subscribers to be told that this one is busy.
 const BUSY_MAX: usize = 1024;
 
-/// State of a keeper.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct KeeperStats {
-    /// Messages kept now.
-    pub messages: usize,
-    /// Their bytes, with 96 for each.
-    pub bytes: usize,
-    /// Senders known.
-    pub senders: usize,
-    /// Messages sent to subscribers, in all.
-    pub sent_messages: u64,
-    /// Bytes of chunks sent, in all.
-    pub sent_bytes: u64,
-    /// Questions of subscribers for messages, in all.
-    pub fetches: u64,
-    /// Questions that were not served, because too many others were.
-    pub refused: u64,
-}
-
-impl KeeperStats {
-    /// Those of both together.
-    #[must_use]
-    pub fn sum(self, other: Self) -> Self {
-        Self {
-            messages: self.messages + other.messages,
-            bytes: self.bytes + other.bytes,
-            senders: self.senders + other.senders,
-            sent_messages: self.sent_messages + other.sent_messages,
-            sent_bytes: self.sent_bytes + other.sent_bytes,
-            fetches: self.fetches + other.fetches,
-            refused: self.refused + other.refused,
-        }
+qsm::metrics::metrics! {
+    /// State of a keeper, and its account since it began.
+    #[derive(Copy)]
+    pub struct KeeperStats of "keeper" {
+        /// Messages kept now.
+        messages: gauge(messages),
+        /// Memory that they take, with 96 bytes for each.
+        bytes: gauge(bytes),
+        /// Senders known now.
+        senders: gauge(senders),
+        /// Messages that went for newer ones, for their age, or with senders that were silent longest.
+        evicted: counter(messages),
+        /// Messages sent to subscribers.
+        sent_messages: counter(messages),
+        /// Bytes sent to subscribers with messages.
+        sent_bytes: counter(bytes),
+        /// Questions of subscribers for what is kept.
+        asks: counter(questions),
+        /// Questions of subscribers for messages.
+        fetches: counter(questions),
+        /// Questions not served, because too many others were.
+        refused: counter(questions),
+        /// Words that are none of this version, or nonsense.
+        malformed: counter(words),
     }
 }
 
@@ -127,16 +118,11 @@ impl KeeperCore {
     /// Takes a word of a subscriber.
     pub fn word(&mut self, bytes: &[u8], now: Duration) {
         match read(bytes) {
-            Some(Word::Ask(Ask { from, round }))
-                if self.asking.len() < ASKING_MAX || self.asking.contains_key(&from) =>
-            {
-                self.asking.insert(from, round);
-                if round == 1 {
-                    self.ring.lease(now + LEASE);
-                }
-            }
+            Some(Word::Ask(ask)) => self.ask(ask, now),
             Some(Word::Fetch(fetch)) if fetch.to == self.address => self.fetch(fetch),
-            _ => {}
+            // Of another keeper, or of one that takes this one for a subscriber.
+            Some(_) => {}
+            None => self.stats.malformed += 1,
         }
     }
 
@@ -159,12 +145,26 @@ impl KeeperCore {
     /// Counts what is kept and was sent.
     #[must_use]
     pub fn stats(&self) -> KeeperStats {
-        let (messages, bytes, senders) = self.ring.size();
+        let [messages, bytes, senders, evicted] = self.ring.size();
         KeeperStats {
             messages,
             bytes,
             senders,
+            evicted,
             ..self.stats
+        }
+    }
+
+    fn ask(&mut self, ask: Ask, now: Duration) {
+        let Ask { from, round } = ask;
+        self.stats.asks += 1;
+        if self.asking.len() >= ASKING_MAX && !self.asking.contains_key(&from) {
+            self.stats.refused += 1;
+            return;
+        }
+        self.asking.insert(from, round);
+        if round == 1 {
+            self.ring.lease(now + LEASE);
         }
     }
 
@@ -363,5 +363,6 @@ mod tests {
         keeper.word(b"nonsense", Duration::ZERO);
         keeper.tick(Duration::from_secs(3));
         assert!(keeper.take().is_none());
+        assert_eq!(keeper.stats().malformed, 1);
     }
 }

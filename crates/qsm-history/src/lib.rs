@@ -44,7 +44,7 @@ mod word;
 pub use crate::bounds::{Bounds, JoinLimits};
 pub use crate::error::HistoryError;
 pub use crate::history::{History, JoinOptions};
-pub use crate::joiner::JoinerCore;
+pub use crate::joiner::{JoinStats, JoinerCore};
 pub use crate::keeper::{KeeperCore, KeeperStats};
 pub use crate::missing::{Item, Joined, Missing, MissingCause};
 pub use crate::position::{Position, PositionError, Start};

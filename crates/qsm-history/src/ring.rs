@@ -22,6 +22,7 @@ pub(crate) struct Ring {
     order: BTreeMap<u64, Origin>,
     bytes: usize,
     serial: u64,
+    evicted: u64,
     /// Until then nothing goes for its number or age.
     lease: Duration,
 }
@@ -50,6 +51,7 @@ impl Ring {
             order: BTreeMap::new(),
             bytes: 0,
             serial: 0,
+            evicted: 0,
             lease: Duration::ZERO,
         }
     }
@@ -153,9 +155,10 @@ impl Ring {
         (part, used)
     }
 
-    /// Messages kept, their bytes, and senders known.
-    pub(crate) fn size(&self) -> (usize, usize, usize) {
-        (self.order.len(), self.bytes, self.senders.len())
+    /// Messages kept, their bytes, senders known, and messages that went.
+    pub(crate) fn size(&self) -> [u64; 4] {
+        let (messages, senders) = (self.order.len() as u64, self.senders.len() as u64);
+        [messages, self.bytes as u64, senders, self.evicted]
     }
 
     /// The sender, which has sent up to this number; `None` if that was known.
@@ -187,6 +190,7 @@ impl Ring {
         };
         self.order.remove(&entry.serial);
         self.bytes -= cost(&entry.message);
+        self.evicted += 1;
         true
     }
 }
@@ -237,7 +241,7 @@ mod tests {
         assert_eq!(kept(&ring), [(1, 5, 5), (2, 7, 9)]);
         ring.age(Duration::from_secs(100));
         assert_eq!(kept(&ring), [(1, 6, 5), (2, 10, 9)]);
-        assert_eq!(ring.size(), (0, 0, 2));
+        assert_eq!(ring.size(), [0, 0, 2, 6]);
 
         let mut ring = Ring::new(Bounds::default().bytes(3 * (OVERHEAD + 100)));
         for number in 1..=3 {
@@ -247,7 +251,7 @@ mod tests {
         assert_eq!(kept(&ring), [(1, 3, 3), (2, 1, 1)]);
         // Longer than all that may be kept.
         ring.push(origin(1), message(4, 1000), Duration::ZERO);
-        assert_eq!(ring.size(), (0, 0, 2));
+        assert_eq!(ring.size(), [0, 0, 2, 5]);
     }
 
     #[test]
@@ -279,8 +283,9 @@ mod tests {
         }
         ring.push(origin(0), message(2, 1), Duration::ZERO);
         ring.push(origin(9999), message(1, 1), Duration::ZERO);
-        let (messages, _, senders) = ring.size();
-        assert_eq!((messages, senders), (SENDERS_MAX + 1, SENDERS_MAX));
+        let [messages, _, senders, _] = ring.size();
+        let most = SENDERS_MAX as u64;
+        assert_eq!((messages, senders), (most + 1, most));
         let known = ring.spans();
         assert!(!known.iter().any(|span| span.sender == origin(1).into()));
         assert!(known.iter().any(|span| span.sender == origin(0).into()));

@@ -114,8 +114,11 @@ impl Keeper {
     #[must_use]
     pub fn stats(&self) -> KeeperStats {
         let cores = self.shared.cores();
-        let stats = cores.values().map(KeeperCore::stats);
-        stats.fold(KeeperStats::default(), KeeperStats::sum)
+        let mut all = KeeperStats::default();
+        for core in cores.values() {
+            all += core.stats();
+        }
+        all
     }
 
     /// Why it keeps no more; `None` while it does.

@@ -88,7 +88,7 @@ fn subscribe(node: &Node, start: Start) -> History {
     History::subscribe(node, [GROUP], start, JoinOptions::default()).unwrap()
 }
 
-fn wait_for_kept(keeper: &Keeper, messages: usize) {
+fn wait_for_kept(keeper: &Keeper, messages: u64) {
     while keeper.stats().messages < messages {
         assert_eq!(keeper.ended(), None);
         thread::yield_now();
@@ -206,7 +206,7 @@ fn another_keeper_goes_on_where_one_dies_in_the_middle() {
     }
     first.flush(PATIENCE).unwrap();
     for keeper in &keepers {
-        wait_for_kept(keeper, usize::try_from(total).unwrap());
+        wait_for_kept(keeper, total);
     }
     let mut history = subscribe(&nodes[2], Start::Resume(Position::default()));
     let mut account = Account::default();

@@ -1,5 +1,6 @@
 //! `qsm keep`: the last messages of groups, kept in memory for those who join later.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -75,7 +76,6 @@ pub(crate) fn run(args: &KeepArgs) -> Result<(), Failure> {
     }
     let stop = Stop::on_signals()?;
     let node = node::start(&args.node, &args.attach, &args.recording)?;
-    let exporter = stats::serve_node(&node, args.stats)?;
     let mut notices = Notices::new(&node, &args.node);
     let keeper = Keeper::start(&node, &args.groups, args.bounds());
     notices.drain();
@@ -83,6 +83,8 @@ pub(crate) fn run(args: &KeepArgs) -> Result<(), Failure> {
         HistoryError::Request(error) => node::not_entered(error, &node, &args.node, &args.attach),
         other => failed(&other),
     })?;
+    let keeper = Arc::new(keeper);
+    let exporter = stats::serve_keeper(&node, &keeper, args.stats)?;
     let here = Surroundings::of(&node, &args.node, &args.attach, &Names::default());
     let line = format!(
         "keeping {} {}",
@@ -100,9 +102,9 @@ pub(crate) fn run(args: &KeepArgs) -> Result<(), Failure> {
     let had = keeper.stats();
     let line = format!(
         "kept {}, {} of {}; sent {}, {}, to those who joined, in {} answers; {} refused",
-        counted(had.messages as u64, "message"),
-        figures::bytes(had.bytes as u64),
-        counted(had.senders as u64, "sender"),
+        counted(had.messages, "message"),
+        figures::bytes(had.bytes),
+        counted(had.senders, "sender"),
         counted(had.sent_messages, "message"),
         figures::bytes(had.sent_bytes),
         count(had.fetches),
@@ -111,10 +113,11 @@ pub(crate) fn run(args: &KeepArgs) -> Result<(), Failure> {
     Note::info("ending", &line)
         .messages(had.sent_messages)
         .say();
-    drop(keeper);
     drop(exporter);
+    drop(keeper);
     if let Some(format) = args.stats.format(args.node.network.verbose) {
         stats::of_node(&node, format);
+        stats::of_counters(&had, format);
     }
     drop(node::shut_down(&node, GOODBYE));
     notices.drain();

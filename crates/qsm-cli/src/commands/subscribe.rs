@@ -21,7 +21,7 @@ use qsm_console::options::{
     AttachOptions, NodeOptions, RecordingOptions, StatsOptions, seconds, size,
 };
 use qsm_console::stop::Stop;
-use qsm_history::Start;
+use qsm_history::{JoinStats, Start};
 use qsm_object::Schema;
 
 use crate::delivery::delivery;
@@ -223,6 +223,9 @@ pub(crate) fn run(args: &SubArgs) -> Result<(), Failure> {
     drop(exporter);
     if let Some(format) = args.stats.format(args.node.network.verbose) {
         stats::of_node(&node, format);
+        if let Some(joined) = source.joined() {
+            stats::of_counters(&joined, format);
+        }
     }
     // Everything received is written, or is not going to be.
     drop(node::shut_down(&node, GOODBYE));
@@ -557,6 +560,14 @@ impl Source {
         match &self.queue {
             Queue::Past(past) => past.missing(),
             Queue::All(_) | Queue::Latest(_) => 0,
+        }
+    }
+
+    /// Counters of the past, where it was asked for.
+    fn joined(&self) -> Option<JoinStats> {
+        match &self.queue {
+            Queue::Past(past) => Some(past.stats()),
+            Queue::All(_) | Queue::Latest(_) => None,
         }
     }
 
