@@ -98,7 +98,7 @@ impl Past {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let received = self.history.borrow_mut().recv_timeout(left);
-            match received.map_err(ended)? {
+            match received.map_err(HistoryError::into_end)? {
                 None => return Ok(None),
                 Some(Item::Kept(message) | Item::Message(message)) => {
                     return Ok(Some(Received::Message(message)));
@@ -164,14 +164,6 @@ impl Past {
         );
         let note = Note::warn("not-kept", &line).group(&group).sender(&sender);
         note.messages(missing.messages()).say();
-    }
-}
-
-fn ended(error: HistoryError) -> RecvError {
-    match error {
-        HistoryError::Recv(error) => error,
-        HistoryError::Request(RequestError::Closed(reason)) => RecvError::Closed(reason),
-        _ => RecvError::Closed(qsm::CloseReason::ShutDown),
     }
 }
 

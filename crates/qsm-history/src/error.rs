@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use qsm::{RecvError, RequestError};
+use qsm::{CloseReason, ErrorCode, RecvError, RequestError};
 
 /// Reason why a keeper or a subscriber does not go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +14,28 @@ pub enum HistoryError {
     Recv(RecvError),
     /// No thread could be started.
     Thread,
+}
+
+impl HistoryError {
+    /// Its stable number.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Request(error) => error.code(),
+            Self::Recv(error) => error.code(),
+            Self::Thread => ErrorCode::StartSystem,
+        }
+    }
+
+    /// The end of a subscription, as one without a history tells it.
+    #[must_use]
+    pub fn into_end(self) -> RecvError {
+        match self {
+            Self::Recv(error) => error,
+            Self::Request(RequestError::Closed(reason)) => RecvError::Closed(reason),
+            _ => RecvError::Closed(CloseReason::ShutDown),
+        }
+    }
 }
 
 impl fmt::Display for HistoryError {

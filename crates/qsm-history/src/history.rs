@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use qsm::{GroupOptions, Node, Pattern, Publisher, Received, RequestError, Subscription};
+use qsm::{
+    GroupOptions, Node, Pattern, Publisher, Received, RecvError, RequestError, Subscription,
+};
 
 use crate::bounds::JoinLimits;
 use crate::error::HistoryError;
@@ -177,13 +181,13 @@ impl History {
                 return Ok(Some(item));
             }
             let now = Instant::now();
-            let waiting = self.turn(now)?;
+            self.turn(now)?;
             if let Some(item) = self.take() {
                 return Ok(Some(item));
             }
             let left = until.saturating_duration_since(now);
-            let tick = if waiting { TICK } else { IDLE };
-            let mut received = self.live.recv_timeout(left.min(tick))?;
+            let wait = self.due(now).map_or(left, |due| left.min(due));
+            let mut received = self.live.recv_timeout(wait)?;
             if received.is_none() && left.is_zero() {
                 return Ok(None);
             }
@@ -196,6 +200,25 @@ impl History {
                 }
             }
         }
+    }
+
+    /// Has a waker woken when something comes live. Tells after what time [`History::recv_timeout`] is to be called all
+    /// the same: at once if there is something to receive, or the end to be told; `None`: not before.
+    ///
+    /// For programs that wait for several things; others have [`History::recv`].
+    pub fn wake(&mut self, waker: &Waker) -> Option<Duration> {
+        for _ in 0..RUN {
+            if self.ready() > 0 {
+                return Some(Duration::ZERO);
+            }
+            match poll_live(&self.live, waker) {
+                Poll::Pending => return self.due(Instant::now()),
+                Poll::Ready(Ok(received)) => self.hear(received),
+                // It is told again.
+                Poll::Ready(Err(_)) => return Some(Duration::ZERO),
+            }
+        }
+        Some(Duration::ZERO)
     }
 
     /// The live subscription, of which the queue can be asked. What it is read by is missing here.
@@ -243,17 +266,25 @@ impl History {
         cores.find_map(|joining| joining.core.take_item())
     }
 
-    /// Does what is due, and tells whether cores wait for something.
-    fn turn(&mut self, now: Instant) -> Result<bool, HistoryError> {
+    /// Time after which something is due even if nothing comes.
+    fn due(&self, now: Instant) -> Option<Duration> {
+        self.words.as_ref()?;
+        let time = now.duration_since(self.origin);
+        let mut cores = self.groups.values().map(|joining| &joining.core);
+        if cores.clone().any(JoinerCore::is_waiting) {
+            return Some(TICK);
+        }
+        cores.any(|core| !core.is_settled(time)).then_some(IDLE)
+    }
+
+    /// Does what is due.
+    fn turn(&mut self, now: Instant) -> Result<(), HistoryError> {
         let Some(words) = &self.words else {
-            return Ok(false);
-        };
-        let waiting = |groups: &BTreeMap<_, Joining>| {
-            groups.values().any(|joining| joining.core.is_waiting())
+            return Ok(());
         };
         let since = self.ticked.map(|ticked| now.duration_since(ticked));
         if since.is_some_and(|since| since < TICK) {
-            return Ok(true);
+            return Ok(());
         }
         let time = now.duration_since(self.origin);
         while let Some(received) = words.try_recv()? {
@@ -276,7 +307,7 @@ impl History {
             }
         }
         self.ticked = Some(now);
-        Ok(waiting(&self.groups))
+        Ok(())
     }
 
     fn hear(&mut self, received: Received) {
@@ -309,4 +340,10 @@ impl History {
             }
         }
     }
+}
+
+/// Takes what has come live, or has the waker woken when something does.
+fn poll_live(live: &Subscription, waker: &Waker) -> Poll<Result<Received, RecvError>> {
+    let receiving = pin!(live.recv_async());
+    receiving.poll(&mut Context::from_waker(waker))
 }

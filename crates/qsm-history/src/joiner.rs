@@ -149,6 +149,13 @@ impl JoinerCore {
         !self.joined || self.shaken || self.fetching.is_some() || self.has_gaps()
     }
 
+    /// Tells whether time alone changes nothing any more: not before something comes, or is said to be lost.
+    #[must_use]
+    pub fn is_settled(&self, now: Duration) -> bool {
+        let watched = |born| now.saturating_sub(born) >= WATCH + WATCH_EVERY;
+        self.start == Start::Now || (!self.is_waiting() && self.born.is_some_and(watched))
+    }
+
     /// Counts what was asked for, and what came.
     #[must_use]
     pub fn stats(&self) -> JoinStats {
@@ -181,17 +188,8 @@ impl JoinerCore {
         for (sender, track) in &self.tracks {
             position.set(&self.group, *sender, track.given());
         }
-        // Those to be taken, the earliest last.
         for item in self.items.iter().rev() {
-            let (sender, first) = match item {
-                Item::Kept(message) | Item::Message(message) => {
-                    (message.sender(), message.number())
-                }
-                Item::Missing(missing) => (missing.sender, missing.first),
-                Item::Told(Received::Lost(lost)) => (lost.sender, lost.first),
-                Item::Told(_) | Item::Joined(_) => continue,
-            };
-            position.set(&self.group, sender, first.saturating_sub(1));
+            position.go_back(item);
         }
     }
 

@@ -64,6 +64,16 @@ pub struct Joined {
     pub missing: u64,
 }
 
+impl From<Received> for Item {
+    /// An item of a subscription without a past.
+    fn from(received: Received) -> Self {
+        match received {
+            Received::Message(message) => Self::Message(message),
+            told => Self::Told(told),
+        }
+    }
+}
+
 impl Missing {
     /// Number of messages.
     #[must_use]

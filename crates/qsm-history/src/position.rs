@@ -7,7 +7,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::str::FromStr;
 
-use qsm::{Incarnation, NodeId, Origin};
+use qsm::{Incarnation, NodeId, Origin, Received};
+
+use crate::missing::Item;
 
 /// First line of a position as text.
 const HEAD: &str = "qsm-position 1";
@@ -83,6 +85,19 @@ impl Position {
             let senders = BTreeMap::from([(sender, number)]);
             self.groups.insert(group.to_owned(), senders);
         }
+    }
+
+    /// Goes back before an item that is not to count as read. Of several, those that came last first.
+    pub fn go_back(&mut self, item: &Item) {
+        let (group, sender, first) = match item {
+            Item::Kept(message) | Item::Message(message) => {
+                (message.group(), message.sender(), message.number())
+            }
+            Item::Missing(missing) => (&*missing.group, missing.sender, missing.first),
+            Item::Told(Received::Lost(lost)) => (&*lost.group, lost.sender, lost.first),
+            Item::Told(_) | Item::Joined(_) => return,
+        };
+        self.set(group, sender, first.saturating_sub(1));
     }
 
     /// Forgets a sender that is gone for good.
@@ -168,7 +183,10 @@ fn parse(line: &str) -> Option<(Origin, u64, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use qsm::{GroupId, Message};
+
     use super::*;
+    use crate::missing::{Missing, MissingCause};
 
     fn origin(node: u64, life: u32) -> Origin {
         Origin {
@@ -188,6 +206,35 @@ mod tests {
         assert_eq!(text.parse::<Position>().unwrap(), position);
         assert_eq!(position.get("news", origin(0xab12, 7)), Some(13));
         assert_eq!(position.get("news", origin(0xab12, 8)), None);
+    }
+
+    #[test]
+    fn a_position_goes_back_before_what_was_not_read() {
+        let message = |group: &str, number| {
+            Item::Message(Message::new(
+                group,
+                GroupId(1),
+                origin(3, 1),
+                number,
+                Vec::new(),
+            ))
+        };
+        let missing = Item::Missing(Missing {
+            group: "news".into(),
+            sender: origin(3, 1),
+            first: 5,
+            last: 7,
+            cause: MissingCause::Gone,
+        });
+        let unread = [missing, message("news", 8), message("other", 2)];
+        let mut position = Position::default();
+        position.set("news", origin(3, 1), 8);
+        position.set("other", origin(3, 1), 2);
+        for item in unread.iter().rev() {
+            position.go_back(item);
+        }
+        let read = ["news", "other"].map(|group| position.get(group, origin(3, 1)));
+        assert_eq!(read, [Some(4), Some(1)]);
     }
 
     #[test]
