@@ -12,6 +12,9 @@
 //!                             └──► Bell: readable while something is there
 //! ```
 //!
+//! With a past ([`Reader::with_past`]) a batch has what keepers have of what was sent before, too; the same descriptor has the
+//! runtime call while keepers are to be asked, so that no thread is needed for that either.
+//!
 //! Settings come as text by name ([`Settings`]), so that one list serves all languages.
 //!
 //! ```
@@ -32,8 +35,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod alarm;
 mod bell;
 mod event;
+mod live;
+mod past;
 mod reader;
 mod settings;
 

@@ -3,20 +3,26 @@
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use qsm::{CloseReason, Node, Publisher, Received, RecvError};
+use qsm::{CloseReason, GroupOptions, Node, Publisher, RecvError};
 use qsm_binding::{Reader, Settings};
+use qsm_history::{Bounds, Item, Keeper, Start};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 const PATIENT: Duration = Duration::from_secs(10);
 
 fn node(test: &str) -> Node {
+    member(test, "always")
+}
+
+/// Node of the test's cluster, with a membership service `always` or `never`.
+fn member(test: &str, embedded: &str) -> Node {
     let mut settings = Settings::default();
     let cluster = format!("binding-{test}-{}", std::process::id());
     for (name, value) in [
         ("cluster", &*cluster),
         ("interface", "lo"),
-        ("embedded", "always"),
+        ("embedded", embedded),
     ] {
         settings.set(name, value).expect("the setting is one");
     }
@@ -37,10 +43,10 @@ fn rings(reader: &Reader, patience: Duration) -> bool {
     poll(&mut polled, Some(&patience)).expect("polled") == 1
 }
 
-fn numbers(batch: &[Received]) -> Vec<u64> {
-    let message = |received: &Received| match received {
-        Received::Message(message) => message.number(),
-        other => panic!("{other}"),
+fn numbers(batch: &[Item]) -> Vec<u64> {
+    let message = |item: &Item| match item {
+        Item::Message(message) => message.number(),
+        other => panic!("{other:?}"),
     };
     batch.iter().map(message).collect()
 }
@@ -108,4 +114,65 @@ fn none_are_taken_if_none_are_asked_for() {
     publisher.send(b"1").expect("sent");
     assert_eq!(reader.take(0, None), Ok(vec![]));
     assert_eq!(all(&reader, 1, 1), [1]);
+}
+
+/// R-HIST-3, R-HIST-4, by the descriptor alone.
+#[test]
+fn the_past_comes_first_and_the_descriptor_says_when_to_take() {
+    let (first, second) = (node("past"), member("past", "never"));
+    let keeper = Keeper::start(&first, ["g"], Bounds::default()).expect("a keeper");
+    let publisher = first.publisher("g").expect("a publisher");
+    for _ in 0..30 {
+        publisher.send(b"m").expect("sent");
+    }
+    while keeper.stats().messages < 30 {
+        std::thread::yield_now();
+    }
+    let queue = GroupOptions::default();
+    let reader = Reader::with_past(&second, ["g"], Start::Last(20), queue, 0).expect("subscribed");
+    let mut taken = Vec::new();
+    while !matches!(taken.last(), Some(Item::Joined(_))) {
+        assert!(rings(&reader, PATIENT), "after {taken:?}");
+        let batch = reader.take(7, AT_ONCE).expect("the node runs");
+        assert!(batch.len() <= 7);
+        taken.extend(batch);
+    }
+    let Some(Item::Joined(joined)) = taken.pop() else {
+        panic!("not joined");
+    };
+    assert_eq!((joined.kept, joined.missing, joined.keepers), (20, 0, 1));
+    let kept = taken.iter().map(|item| match item {
+        Item::Kept(message) => message.number(),
+        other => panic!("{other:?}"),
+    });
+    assert!(kept.eq(11..=30));
+
+    publisher.wait_for_members(1, PATIENT).expect("a receiver");
+    publisher.send(b"live").expect("sent");
+    let live = loop {
+        assert!(rings(&reader, PATIENT), "nothing comes live");
+        let batch = reader.take(7, AT_ONCE).expect("the node runs");
+        if !batch.is_empty() {
+            break batch;
+        }
+    };
+    let [Item::Message(message)] = &live[..] else {
+        panic!("{live:?}");
+    };
+    let position = |unread| {
+        let position = reader.position(unread).expect("it has a past");
+        position.get("g", message.sender())
+    };
+    assert_eq!((message.number(), position([].iter())), (31, Some(31)));
+    assert_eq!(position(live.iter()), Some(30));
+
+    second.shutdown(PATIENT).expect("shut down");
+    for _ in 0..3 {
+        assert!(rings(&reader, PATIENT));
+        let end = RecvError::Closed(CloseReason::ShutDown);
+        while let Ok(batch) = reader.take(7, AT_ONCE) {
+            assert!(batch.is_empty() && rings(&reader, PATIENT), "{batch:?}");
+        }
+        assert_eq!(reader.take(7, AT_ONCE), Err(end));
+    }
 }

@@ -100,6 +100,12 @@ enum qsm_kind
   QSM_KIND_EXCLUDED = 6,
   // Something that this version of the interface has no name for.
   QSM_KIND_OTHER = 7,
+  // Messages `number` to `last` of the sender in the group were asked for of the past, and come
+  // neither way.
+  QSM_KIND_NOT_KEPT = 8,
+  // The past of the group has come: `number` messages from keepers; `last` are not kept, and were
+  // told before. `sender` is the number of keepers that answered. Messages go on live.
+  QSM_KIND_JOINED = 9,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -127,6 +133,10 @@ enum qsm_cause
   QSM_CAUSE_EXPIRED = 4,
   // Something that this version of the interface has no name for.
   QSM_CAUSE_OTHER = 5,
+  // Nobody keeps the group, or no keeper answers.
+  QSM_CAUSE_NO_KEEPER = 6,
+  // More came live than there was room to hold while older messages were fetched.
+  QSM_CAUSE_HELD = 7,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -208,6 +218,9 @@ typedef uint32_t qsm_overflow;
 // A reader of a node's events.
 typedef struct qsm_events qsm_events;
 
+// A keeper of some groups' last messages.
+typedef struct qsm_keeper qsm_keeper;
+
 // What a batch points to.
 typedef struct qsm_loan qsm_loan;
 
@@ -244,15 +257,18 @@ typedef struct {
   uint64_t away;
 } qsm_flushed;
 
-// How long messages of a publisher may wait for others in their packet. The message that may wait
-// least decides when its packet leaves; a full packet never waits.
+// Place from which messages begin. Zeros are: those that are sent from now on, and a position from
+// the beginning.
 typedef struct {
-  // Longest wait, microseconds; 0 for none.
-  uint64_t delay_us;
-  // Length from which on a packet does not wait, bytes, its header included; 0 for that of a full
-  // one.
-  size_t bytes;
-} qsm_batching;
+  // Begin with the last messages of each sender, so many of each, as far as keepers have them.
+  uint64_t last;
+  // Go on behind this position, as `qsm_position` wrote it; `last` does not count then. Null
+  // for none.
+  const char *resume;
+  // Most memory of live messages that wait for older ones, bytes, of each group; 0 for the
+  // default, 64 MiB.
+  size_t held_bytes;
+} qsm_past;
 
 // Limits of a subscription's queue, and how messages come to it. Zeros are the defaults.
 typedef struct {
@@ -267,6 +283,42 @@ typedef struct {
   // With `QSM_DELIVERY_WITHIN`, the longest wait for what is missing, microseconds.
   uint64_t within_us;
 } qsm_queue;
+
+// Bounds of what a keeper keeps of each group, and sends. Zeros are the defaults.
+typedef struct {
+  // Most messages of each sender; 0 for the default, 1,000.
+  size_t messages;
+  // Most memory of all messages, bytes, with 96 bytes for each; 0 for the default, 64 MiB.
+  size_t bytes;
+  // Longest time for which a message is kept, milliseconds; 0 for no limit.
+  uint64_t age_ms;
+  // Bytes a second that it sends to all that join; 0 for the default, 16 MiB.
+  uint64_t bytes_per_second;
+} qsm_bounds;
+
+// State of a keeper, of all its groups together.
+typedef struct {
+  // Messages kept now.
+  uint64_t messages;
+  // Memory that they take, bytes, with 96 bytes for each.
+  uint64_t bytes;
+  // Senders known now.
+  uint64_t senders;
+  // Messages sent to subscribers, in all.
+  uint64_t sent_messages;
+  // Questions not served, because too many others were, in all.
+  uint64_t refused;
+} qsm_keeping;
+
+// How long messages of a publisher may wait for others in their packet. The message that may wait
+// least decides when its packet leaves; a full packet never waits.
+typedef struct {
+  // Longest wait, microseconds; 0 for none.
+  uint64_t delay_us;
+  // Length from which on a packet does not wait, bytes, its header included; 0 for that of a full
+  // one.
+  size_t bytes;
+} qsm_batching;
 
 // A message, or what is missing before the next one. Its pointers last until its batch is released.
 typedef struct {
@@ -289,7 +341,7 @@ typedef struct {
   const uint8_t *data;
   // Its length, bytes.
   size_t length;
-  // Of lost messages, why.
+  // Of messages that are lost or not kept, why.
   qsm_cause cause;
 } qsm_item;
 
@@ -385,6 +437,51 @@ qsm_code qsm_shutdown(const qsm_node *node, int64_t milliseconds, qsm_flushed *f
 // Requires:
 // `node` is null, or of this library and not used any more.
 void qsm_node_free(qsm_node *node);
+
+// Subscribes to groups, by name, with what was sent before. The queue is that of live messages, as
+// in `qsm_subscribe`, and each sender's messages come in their order.
+//
+// Requires:
+// `node` is of this library; `groups` points to `count` texts; `past` is to be read, and its
+// position null or a text; `queue` is null or to be read; `subscription` may be written to.
+qsm_code qsm_subscribe_past(const qsm_node *node,
+                            const char *const *groups,
+                            size_t count,
+                            const qsm_past *past,
+                            const qsm_queue *queue,
+                            qsm_subscription **subscription);
+
+// Position behind all that `qsm_poll` has lent, to go on from in another process:
+// to be asked for when the last batch is worked off. Returns its length in bytes, without the nul;
+// writes as much of it as `size` bytes hold, and a nul. 0 without a past.
+//
+// Requires:
+// `subscription` is null or of this library; `place` points to `size` bytes, or `size` is 0.
+size_t qsm_position(const qsm_subscription *subscription, char *place, size_t size);
+
+// Enters groups, by name, and keeps their last messages for those who join later, until it is given
+// up. Without bounds (null) they are the defaults.
+//
+// Requires:
+// `node` is of this library; `groups` points to `count` texts; `bounds` is null or to be read;
+// `keeper` may be written to.
+qsm_code qsm_keep(const qsm_node *node,
+                  const char *const *groups,
+                  size_t count,
+                  const qsm_bounds *bounds,
+                  qsm_keeper **keeper);
+
+// What a keeper has. An error says that it keeps no more, and why.
+//
+// Requires:
+// `keeper` is of this library; `kept` may be written to.
+qsm_code qsm_kept(const qsm_keeper *keeper, qsm_keeping *kept);
+
+// Leaves the groups, and forgets what was kept. It waits a tenth of a second at most.
+//
+// Requires:
+// `keeper` is null, or of this library and not used any more.
+void qsm_keeper_free(qsm_keeper *keeper);
 
 // Makes a publisher to a group.
 //
@@ -492,8 +589,9 @@ qsm_code qsm_poll(const qsm_subscription *subscription,
 void qsm_release(qsm_batch *batch);
 
 // A descriptor for `poll` or `epoll`: readable while `qsm_poll` has something to take, or the end
-// to tell. It is the library's: it is not to be read from nor closed, and lasts as long as the
-// subscription. -1 if the process has no descriptor left.
+// to tell; with a past (`qsm_subscribe_past`) now and then without, so that it is called while
+// keepers are asked. It is the library's: it is not to be read from nor closed, and lasts as long
+// as the subscription. -1 if the process has no descriptor left.
 //
 // Requires:
 // `subscription` is of this library.

@@ -104,7 +104,8 @@ codes_of!(
     qsm::RequestError,
     qsm::SendError,
     qsm::RecvError,
-    qsm::attach::AttachError
+    qsm::attach::AttachError,
+    qsm_history::HistoryError
 );
 
 impl From<qsm_binding::SettingError> for Failure {

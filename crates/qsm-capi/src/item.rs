@@ -3,7 +3,8 @@
 use std::ffi::c_char;
 use std::ptr::null;
 
-use qsm::{Delivery, LostCause, Origin, Received};
+use qsm::{LostCause, Message, Origin, Received};
+use qsm_history::{Item, Joined, Missing, MissingCause};
 
 /// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,12 @@ pub enum ItemKind {
     Excluded = 6,
     /// Something that this version of the interface has no name for.
     Other = 7,
+    /// Messages `number` to `last` of the sender in the group were asked for of the past, and come
+    /// neither way.
+    NotKept = 8,
+    /// The past of the group has come: `number` messages from keepers; `last` are not kept, and were
+    /// told before. `sender` is the number of keepers that answered. Messages go on live.
+    Joined = 9,
 }
 
 /// Why messages are lost.
@@ -42,6 +49,10 @@ pub enum QsmCause {
     Expired = 4,
     /// Something that this version of the interface has no name for.
     Other = 5,
+    /// Nobody keeps the group, or no keeper answers.
+    NoKeeper = 6,
+    /// More came live than there was room to hold while older messages were fetched.
+    Held = 7,
 }
 
 impl QsmCause {
@@ -51,6 +62,15 @@ impl QsmCause {
             LostCause::Excluded => Self::Excluded,
             LostCause::Overdue => Self::Overdue,
             LostCause::Expired => Self::Expired,
+            _ => Self::Other,
+        }
+    }
+
+    fn of_missing(cause: MissingCause) -> Self {
+        match cause {
+            MissingCause::Gone => Self::Gone,
+            MissingCause::NoKeeper => Self::NoKeeper,
+            MissingCause::Held => Self::Held,
             _ => Self::Other,
         }
     }
@@ -79,35 +99,65 @@ pub struct QsmItem {
     pub data: *const u8,
     /// Its length, bytes.
     pub length: usize,
-    /// Of lost messages, why.
+    /// Of messages that are lost or not kept, why.
     pub cause: QsmCause,
 }
 
 impl QsmItem {
-    pub(crate) fn of(received: &Received) -> Self {
-        match Delivery::from(received) {
-            Delivery::Message(message) => Self {
-                number: message.number,
-                data: message.content().as_ptr(),
-                length: message.content().len(),
-                ..Self::from_sender(ItemKind::Message, message.sender).in_group(message.group)
-            },
-            Delivery::Lost(lost) => Self {
+    pub(crate) fn of(item: &Item) -> Self {
+        match item {
+            Item::Kept(message) | Item::Message(message) => Self::of_message(message),
+            Item::Missing(missing) => Self::of_missing(missing),
+            Item::Joined(joined) => Self::of_joined(joined),
+            Item::Told(told) => Self::of_told(told),
+            _ => Self::counting(ItemKind::Other, 0),
+        }
+    }
+
+    fn of_message(message: &Message) -> Self {
+        Self {
+            number: message.number(),
+            data: message.bytes().as_ptr(),
+            length: message.bytes().len(),
+            ..Self::from_sender(ItemKind::Message, message.sender()).in_group(message.group())
+        }
+    }
+
+    fn of_missing(missing: &Missing) -> Self {
+        Self {
+            number: missing.first,
+            last: missing.last,
+            cause: QsmCause::of_missing(missing.cause),
+            ..Self::from_sender(ItemKind::NotKept, missing.sender).in_group(&missing.group)
+        }
+    }
+
+    fn of_joined(joined: &Joined) -> Self {
+        Self {
+            sender: joined.keepers as u64,
+            number: joined.kept,
+            ..Self::counting(ItemKind::Joined, joined.missing).in_group(&joined.group)
+        }
+    }
+
+    fn of_told(told: &Received) -> Self {
+        match told {
+            Received::Lost(lost) => Self {
                 number: lost.first,
                 last: lost.last,
                 cause: QsmCause::of(lost.cause),
                 ..Self::from_sender(ItemKind::Lost, lost.sender).in_group(&lost.group)
             },
-            Delivery::LostPackets(lost) => Self {
+            Received::LostPackets(lost) => Self {
                 last: lost.packets,
                 ..Self::from_sender(ItemKind::LostPackets, lost.sender)
             },
-            Delivery::Dropped(dropped) => Self::counting(ItemKind::Dropped, dropped.messages),
-            Delivery::Back(back) => {
+            Received::Dropped(dropped) => Self::counting(ItemKind::Dropped, dropped.messages),
+            Received::Back(back) => {
                 let milliseconds = u64::try_from(back.away.as_millis()).unwrap_or(u64::MAX);
                 Self::counting(ItemKind::Back, milliseconds)
             }
-            Delivery::Excluded(_) => Self::counting(ItemKind::Excluded, 0),
+            Received::Excluded(_) => Self::counting(ItemKind::Excluded, 0),
             _ => Self::counting(ItemKind::Other, 0),
         }
     }
@@ -158,5 +208,12 @@ mod tests {
         ];
         let numbers = causes.map(|cause| QsmCause::of(cause) as u32);
         assert_eq!(numbers, [1, 2, 3, 4]);
+        let causes = [
+            MissingCause::Gone,
+            MissingCause::NoKeeper,
+            MissingCause::Held,
+        ];
+        let numbers = causes.map(|cause| QsmCause::of_missing(cause) as u32);
+        assert_eq!(numbers, [1, 6, 7]);
     }
 }

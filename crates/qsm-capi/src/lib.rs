@@ -15,6 +15,7 @@ mod event;
 mod guard;
 mod item;
 mod node;
+mod past;
 mod publisher;
 mod settings;
 mod subscription;
@@ -27,6 +28,10 @@ pub use item::{ItemKind, QsmCause, QsmItem};
 pub use node::{
     QsmFlushed, QsmNode, qsm_attach, qsm_flush, qsm_node_free, qsm_shutdown, qsm_start,
     qsm_wait_admitted,
+};
+pub use past::{
+    QsmBounds, QsmKeeper, QsmKeeping, QsmPast, qsm_keep, qsm_keeper_free, qsm_kept, qsm_position,
+    qsm_subscribe_past,
 };
 pub use publisher::{
     QsmBatching, QsmPublisher, qsm_members, qsm_publisher_batching, qsm_publisher_free,

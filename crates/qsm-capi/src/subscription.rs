@@ -5,8 +5,9 @@ use std::os::fd::AsRawFd as _;
 use std::ptr::{null, null_mut};
 use std::time::Duration;
 
-use qsm::{DeliveryMode, GroupOptions, Overflow, Received};
+use qsm::{DeliveryMode, GroupOptions, Overflow};
 use qsm_binding::Reader;
+use qsm_history::Item;
 
 use crate::error::{Code, Failure, Own};
 use crate::guard::{at, at_mut, call, free, give};
@@ -16,7 +17,7 @@ use crate::text;
 
 /// A subscription to groups.
 #[derive(Debug)]
-pub struct QsmSubscription(Reader);
+pub struct QsmSubscription(pub(crate) Reader);
 
 /// The policy of a full queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +78,7 @@ pub struct QsmBatch {
 pub struct QsmLoan {
     items: Vec<QsmItem>,
     /// Owns what the items point to.
-    _received: Vec<Received>,
+    _taken: Vec<Item>,
 }
 
 /// Subscribes to groups, by name or by patterns such as `prices/*`. Without limits (null) the queue
@@ -115,7 +116,10 @@ pub unsafe extern "C" fn qsm_subscribe(
 
 /// # Safety
 /// `texts` points to `count` texts.
-unsafe fn read_all<'a>(texts: *const *const c_char, count: usize) -> Result<Vec<&'a str>, Failure> {
+pub(crate) unsafe fn read_all<'a>(
+    texts: *const *const c_char,
+    count: usize,
+) -> Result<Vec<&'a str>, Failure> {
     if count == 0 {
         return Ok(Vec::new());
     }
@@ -130,7 +134,7 @@ unsafe fn read_all<'a>(texts: *const *const c_char, count: usize) -> Result<Vec<
         .collect()
 }
 
-fn options(queue: &QsmQueue) -> Result<GroupOptions, Failure> {
+pub(crate) fn options(queue: &QsmQueue) -> Result<GroupOptions, Failure> {
     let overflow = match queue.overflow {
         0 => Overflow::DropNewest,
         1 => Overflow::DropOldest,
@@ -180,9 +184,9 @@ pub unsafe extern "C" fn qsm_poll(
         let (subscription, batch) =
             unsafe { (at(subscription, "subscription")?, at_mut(batch, "batch")?) };
         *batch = EMPTY;
-        let received = subscription.0.take(most, text::wait(milliseconds))?;
-        if !received.is_empty() {
-            *batch = lend(received);
+        let taken = subscription.0.take(most, text::wait(milliseconds))?;
+        if !taken.is_empty() {
+            *batch = lend(taken);
         }
         Ok(())
     })
@@ -194,11 +198,11 @@ const EMPTY: QsmBatch = QsmBatch {
     owner: null_mut(),
 };
 
-fn lend(received: Vec<Received>) -> QsmBatch {
-    let items = received.iter().map(QsmItem::of).collect();
+fn lend(taken: Vec<Item>) -> QsmBatch {
+    let items = taken.iter().map(QsmItem::of).collect();
     let loan = Box::new(QsmLoan {
         items,
-        _received: received,
+        _taken: taken,
     });
     QsmBatch {
         items: loan.items.as_ptr(),
@@ -223,8 +227,9 @@ pub unsafe extern "C" fn qsm_release(batch: *mut QsmBatch) {
 }
 
 /// A descriptor for `poll` or `epoll`: readable while [`qsm_poll`] has something to take, or the end
-/// to tell. It is the library's: it is not to be read from nor closed, and lasts as long as the
-/// subscription. -1 if the process has no descriptor left.
+/// to tell; with a past ([`qsm_subscribe_past`]) now and then without, so that it is called while
+/// keepers are asked. It is the library's: it is not to be read from nor closed, and lasts as long
+/// as the subscription. -1 if the process has no descriptor left.
 ///
 /// # Safety
 /// `subscription` is of this library.

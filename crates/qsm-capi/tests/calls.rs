@@ -403,3 +403,137 @@ fn codes_have_meanings() {
         assert_eq!(qsm_meaning(Own::Ok as Code, null_mut(), 0), "Done.".len());
     }
 }
+
+/// Kinds, numbers and ends of what comes, up to the first of this kind that has this number.
+fn taken(subscription: *mut QsmSubscription, last: (ItemKind, u64)) -> Vec<(ItemKind, u64, u64)> {
+    let mut taken: Vec<(ItemKind, u64, u64)> = Vec::new();
+    while taken
+        .last()
+        .is_none_or(|(kind, number, _)| (*kind, *number) != last)
+    {
+        let mut batch = QsmBatch {
+            items: null(),
+            count: 0,
+            owner: null_mut(),
+        };
+        // SAFETY: the subscription lives.
+        let code = unsafe { qsm_poll(subscription, 1, 20_000, &mut batch) };
+        assert_eq!(code, 0, "{}", error());
+        assert!(batch.count > 0, "nothing comes after {taken:?}");
+        let told = items(&batch).iter();
+        taken.extend(told.map(|item| (item.kind, item.number, item.last)));
+        // SAFETY: filled by the library.
+        unsafe { qsm_release(&mut batch) };
+    }
+    taken
+}
+
+/// Position of a subscription as text.
+fn position(subscription: *mut QsmSubscription) -> CString {
+    // SAFETY: the subscription lives, and so many bytes are there.
+    unsafe {
+        let length = qsm_position(subscription, null_mut(), 0);
+        let mut text = vec![0; length + 1];
+        let size = text.len();
+        assert_eq!(qsm_position(subscription, text.as_mut_ptr(), size), length);
+        CStr::from_ptr(text.as_ptr()).to_owned()
+    }
+}
+
+/// A subscription to the group `g` that begins with the past.
+fn past(
+    node: *mut QsmNode,
+    last: u64,
+    resume: Option<&CStr>,
+    queue: *const QsmQueue,
+) -> (Code, *mut QsmSubscription) {
+    let past = QsmPast {
+        last,
+        resume: resume.map_or(null(), CStr::as_ptr),
+        held_bytes: 0,
+    };
+    let (group, mut subscription) = (c"g".as_ptr(), null_mut());
+    // SAFETY: the node lives, and the texts and structures are there.
+    let code = unsafe { qsm_subscribe_past(node, &group, 1, &past, queue, &mut subscription) };
+    (code, subscription)
+}
+
+#[test]
+fn the_past_comes_first_and_a_position_goes_on_behind_it() {
+    let cluster = Cluster::new("past", null());
+    let send = |count| (0..count).for_each(|_| assert_eq!(cluster.send(b"m"), 0));
+    send(2);
+    taken(cluster.subscription, (ItemKind::Message, 2));
+    let (group, mut keeper) = (c"g".as_ptr(), null_mut());
+    // SAFETY: the node lives, and the text is there.
+    let code = unsafe { qsm_keep(cluster.node, &group, 1, null(), &mut keeper) };
+    assert_eq!(code, 0, "{}", error());
+    let wait_for_kept = |messages| {
+        let mut kept = QsmKeeping::default();
+        while kept.messages < messages {
+            // SAFETY: the keeper lives.
+            assert_eq!(unsafe { qsm_kept(keeper, &mut kept) }, 0, "{}", error());
+            std::thread::yield_now();
+        }
+        kept
+    };
+    send(3);
+    wait_for_kept(3);
+
+    let late = Cluster::member("past", null(), "never");
+    let (code, first) = past(late.node, 4, None, null());
+    assert_eq!(code, 0, "{}", error());
+    let expected = [
+        (ItemKind::NotKept, 2, 2),
+        (ItemKind::Message, 3, 0),
+        (ItemKind::Message, 4, 0),
+        (ItemKind::Message, 5, 0),
+        (ItemKind::Joined, 3, 1),
+    ];
+    assert_eq!(taken(first, (ItemKind::Joined, 3)), expected);
+    let behind = position(first);
+    let text = behind.to_string_lossy();
+    assert!(text.ends_with(" 5 g\n"), "{text}");
+    // SAFETY: given up once.
+    unsafe { qsm_subscription_free(first) };
+
+    send(1);
+    assert_eq!(wait_for_kept(4).senders, 1);
+    let (code, again) = past(late.node, 0, Some(&behind), null());
+    assert_eq!(code, 0, "{}", error());
+    let expected = [(ItemKind::Message, 6, 0), (ItemKind::Joined, 1, 0)];
+    assert_eq!(taken(again, (ItemKind::Joined, 1)), expected);
+    // SAFETY: given up once.
+    unsafe {
+        qsm_subscription_free(again);
+        qsm_keeper_free(keeper);
+    }
+    // One without a past has no position.
+    assert_eq!(position(cluster.subscription).to_bytes(), b"");
+}
+
+#[test]
+fn a_past_that_cannot_be_is_refused() {
+    let cluster = Cluster::new("no-past", null());
+    let (code, made) = past(cluster.node, 0, Some(c"yesterday"), null());
+    assert_eq!((code, made.is_null()), (Own::Setting as Code, true));
+    let said = error();
+    assert!(
+        said.starts_with("resume is no position: it does not begin with"),
+        "{said}"
+    );
+    let queue = QsmQueue {
+        bytes: 0,
+        messages: 0,
+        overflow: 0,
+        delivery: QsmDelivery::Arrival as u32,
+        within_us: 0,
+    };
+    let (code, made) = past(cluster.node, 1, None, &queue);
+    assert_eq!((code, made.is_null()), (Own::Setting as Code, true));
+    let (pattern, mut keeper) = (c"a/*".as_ptr(), null_mut());
+    // SAFETY: the node lives, and the text is there.
+    let code = unsafe { qsm_keep(cluster.node, &pattern, 1, null(), &mut keeper) };
+    assert_eq!(code, ErrorCode::RequestPattern.number(), "{}", error());
+    assert!(keeper.is_null());
+}

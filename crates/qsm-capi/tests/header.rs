@@ -8,7 +8,7 @@ use qsm::ErrorCode;
 use qsm_capi::Own;
 
 /// Names that C has for the types.
-const NAMES: [(&str, &str); 20] = [
+const NAMES: [(&str, &str); 24] = [
     ("ABI", "QSM_ABI"),
     ("Code", "qsm_code"),
     ("EventKind", "qsm_event_kind"),
@@ -16,15 +16,19 @@ const NAMES: [(&str, &str); 20] = [
     ("iovec", "struct iovec"),
     ("QsmBatch", "qsm_batch"),
     ("QsmBatching", "qsm_batching"),
+    ("QsmBounds", "qsm_bounds"),
     ("QsmCause", "qsm_cause"),
     ("QsmDelivery", "qsm_delivery"),
     ("QsmEvent", "qsm_event"),
     ("QsmEvents", "qsm_events"),
     ("QsmFlushed", "qsm_flushed"),
     ("QsmItem", "qsm_item"),
+    ("QsmKeeper", "qsm_keeper"),
+    ("QsmKeeping", "qsm_keeping"),
     ("QsmLoan", "qsm_loan"),
     ("QsmNode", "qsm_node"),
     ("QsmOverflow", "qsm_overflow"),
+    ("QsmPast", "qsm_past"),
     ("QsmPublisher", "qsm_publisher"),
     ("QsmQueue", "qsm_queue"),
     ("QsmSettings", "qsm_settings"),

@@ -69,6 +69,14 @@ fn the_example_in_c_runs_with_both_libraries() {
 }
 
 #[test]
+fn the_example_of_a_late_subscriber_runs() {
+    let said = example(&["cc", "-std=c11"], "late.c", "libqsm.so.2");
+    let past = "#4: story 4\n#5: story 5\n2 kept, 0 missing; now live\n";
+    assert!(said.starts_with(past), "{said}");
+    assert!(said.ends_with(" 5 news\n"), "{said}");
+}
+
+#[test]
 fn the_example_in_cpp_runs() {
     let said = example(&["c++", "-std=c++17"], "quotes.cpp", "libqsm.so.2");
     assert_eq!(said, "EUR 1.0842\nCHF 1.1305\n");

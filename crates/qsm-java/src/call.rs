@@ -11,6 +11,7 @@ use qsm::ErrorCode;
 use qsm::attach::AttachError;
 use qsm::{RecvError, RequestError, SendError, StartError};
 use qsm_binding::SettingError;
+use qsm_history::{HistoryError, PositionError};
 
 /// Numbers of errors that the library does not have; the interface for C has the same.
 const NULL: u16 = 1701;
@@ -35,6 +36,12 @@ impl Failure {
         Self::of(ErrorCode::StartSystem, &text)
     }
 
+    pub(crate) fn position(error: &PositionError) -> Self {
+        let text = format!("no position: {error}");
+        let code = SETTING;
+        Self { code, text }
+    }
+
     fn of(code: ErrorCode, error: &impl ToString) -> Self {
         let (code, text) = (code.number(), error.to_string());
         Self { code, text }
@@ -57,7 +64,14 @@ macro_rules! failures {
     };
 }
 
-failures!(StartError, RequestError, SendError, RecvError, AttachError);
+failures!(
+    StartError,
+    RequestError,
+    SendError,
+    RecvError,
+    AttachError,
+    HistoryError
+);
 
 impl From<SettingError> for Failure {
     fn from(error: SettingError) -> Self {

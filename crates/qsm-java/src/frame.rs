@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!    0  i32  length of the frame, a multiple of 8
-//!    4  i32  kind; of lost messages the cause above its lowest byte
+//!    4  i32  kind; of messages that are lost or not kept the cause above its lowest byte
 //!    8  i32  number of the group's name; -1 without a group
 //!   12  i32  length of the content
-//!   16  i64  node that sent it
+//!   16  i64  node that sent it; of the end of the past the keepers that answered
 //!   24  i64  life of that node
-//!   32  i64  number of the message; the first that is lost
+//!   32  i64  number of the message; the first that is lost; messages that came from keepers
 //!   40  i64  last that is lost, or as the kind says
 //!   48  content: of a message its bytes, of a notice a sentence, of a name the name
 //! ```
@@ -17,7 +17,8 @@
 
 use std::collections::HashMap;
 
-use qsm::{Delivery, LostCause, Received};
+use qsm::{LostCause, Message, Received};
+use qsm_history::{Item, Joined, Missing, MissingCause};
 
 /// Length of a frame without its content, bytes.
 const HEAD: usize = 48;
@@ -33,8 +34,12 @@ const DROPPED: i32 = 4;
 const BACK: i32 = 5;
 const EXCLUDED: i32 = 6;
 const OTHER: i32 = 7;
+const NOT_KEPT: i32 = 8;
+const JOINED: i32 = 9;
 
-/// Place of a cause in the kind of lost messages.
+/// Number of a cause that Java has no name for.
+const OTHER_CAUSE: i32 = 6;
+/// Place of a cause in the kind of messages that are lost or not kept.
 const CAUSE_SHIFT: i32 = 8;
 
 /// The number of a cause, as `Cause.java` has it.
@@ -44,7 +49,17 @@ fn cause(cause: LostCause) -> i32 {
         LostCause::Excluded => 1,
         LostCause::Overdue => 2,
         LostCause::Expired => 3,
-        _ => 4,
+        _ => OTHER_CAUSE,
+    }
+}
+
+/// As [`cause`], of what is not kept.
+fn cause_of_missing(cause: MissingCause) -> i32 {
+    match cause {
+        MissingCause::Gone => 0,
+        MissingCause::NoKeeper => 4,
+        MissingCause::Held => 5,
+        _ => OTHER_CAUSE,
     }
 }
 
@@ -138,47 +153,72 @@ impl<'a> Frames<'a> {
         self.used
     }
 
-    /// Appends what was received, and the name of its group if Java does not know it.
-    pub(crate) fn append(&mut self, received: &Received, names: &mut Names) -> Result<(), Full> {
-        match Delivery::from(received) {
-            Delivery::Message(message) => {
-                let head = Head::new(MESSAGE, 0).sent_by(message.sender);
-                let head = Head {
-                    number: message.number,
-                    ..head
-                };
-                self.append_of(message.group, head, message.content(), names)
-            }
-            Delivery::Lost(lost) => {
+    /// Appends an item, and the name of its group if Java does not know it.
+    pub(crate) fn append(&mut self, item: &Item, names: &mut Names) -> Result<(), Full> {
+        match item {
+            Item::Kept(message) | Item::Message(message) => self.append_message(message, names),
+            Item::Missing(missing) => self.append_missing(missing, names),
+            Item::Joined(joined) => self.append_joined(joined, names),
+            Item::Told(told) => self.append_told(told, names),
+            other => self.append_text(Head::new(OTHER, 0), &format!("{other:?}")),
+        }
+    }
+
+    fn append_message(&mut self, message: &Message, names: &mut Names) -> Result<(), Full> {
+        let head = Head {
+            number: message.number(),
+            ..Head::new(MESSAGE, 0).sent_by(message.sender())
+        };
+        self.append_of(message.group(), head, message.bytes(), names)
+    }
+
+    fn append_missing(&mut self, missing: &Missing, names: &mut Names) -> Result<(), Full> {
+        let kind = NOT_KEPT | cause_of_missing(missing.cause) << CAUSE_SHIFT;
+        let head = Head {
+            number: missing.first,
+            ..Head::new(kind, missing.last).sent_by(missing.sender)
+        };
+        self.append_of(&missing.group, head, missing.to_string().as_bytes(), names)
+    }
+
+    fn append_joined(&mut self, joined: &Joined, names: &mut Names) -> Result<(), Full> {
+        let head = Head {
+            number: joined.kept,
+            node: joined.keepers as u64,
+            ..Head::new(JOINED, joined.missing)
+        };
+        self.append_of(&joined.group, head, joined.to_string().as_bytes(), names)
+    }
+
+    fn append_told(&mut self, told: &Received, names: &mut Names) -> Result<(), Full> {
+        let head = match told {
+            Received::Lost(lost) => {
                 let kind = LOST | cause(lost.cause) << CAUSE_SHIFT;
-                let head = Head::new(kind, lost.last).sent_by(lost.sender);
                 let head = Head {
                     number: lost.first,
-                    ..head
+                    ..Head::new(kind, lost.last).sent_by(lost.sender)
                 };
-                self.append_of(&lost.group, head, received.to_string().as_bytes(), names)
+                return self.append_of(&lost.group, head, told.to_string().as_bytes(), names);
             }
-            other => {
-                let head = match other {
-                    Delivery::LostPackets(lost) => {
-                        Head::new(LOST_PACKETS, lost.packets).sent_by(lost.sender)
-                    }
-                    Delivery::Dropped(dropped) => Head::new(DROPPED, dropped.messages),
-                    Delivery::Back(back) => {
-                        let nanoseconds = u64::try_from(back.away.as_nanos());
-                        Head::new(BACK, nanoseconds.unwrap_or(u64::MAX))
-                    }
-                    Delivery::Excluded(ended) => {
-                        Head::new(EXCLUDED, u64::from(ended.incarnation.0))
-                    }
-                    _ => Head::new(OTHER, 0),
-                };
-                let text = received.to_string();
-                self.fits(length(text.len()))?;
-                self.put(&head, text.as_bytes());
-                Ok(())
+            Received::LostPackets(lost) => {
+                Head::new(LOST_PACKETS, lost.packets).sent_by(lost.sender)
             }
-        }
+            Received::Dropped(dropped) => Head::new(DROPPED, dropped.messages),
+            Received::Back(back) => {
+                let nanoseconds = u64::try_from(back.away.as_nanos());
+                Head::new(BACK, nanoseconds.unwrap_or(u64::MAX))
+            }
+            Received::Excluded(ended) => Head::new(EXCLUDED, u64::from(ended.incarnation.0)),
+            _ => Head::new(OTHER, 0),
+        };
+        self.append_text(head, &told.to_string())
+    }
+
+    /// Appends a frame of no group.
+    fn append_text(&mut self, head: Head, text: &str) -> Result<(), Full> {
+        self.fits(length(text.len()))?;
+        self.put(&head, text.as_bytes());
+        Ok(())
     }
 
     fn append_of(

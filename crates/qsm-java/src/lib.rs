@@ -13,6 +13,7 @@ mod event;
 mod frame;
 mod handle;
 mod inlet;
+mod keeper;
 mod node;
 mod publisher;
 mod subscription;

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use jni::EnvUnowned;
-use jni::objects::{JByteBuffer, JClass};
+use jni::objects::{JByteBuffer, JClass, JString};
 use jni::sys::{jint, jlong};
 use qsm::{DeliveryMode, GroupOptions, Overflow};
+use qsm_binding::Reader;
+use qsm_history::{Position, Start};
 
 use crate::call::{Failure, Strings, call, limit, read};
 use crate::handle::Handle;
@@ -29,25 +31,89 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_subscribe<'local>(
 ) -> jlong {
     call(env, |env| {
         let groups = read(env, &groups)?;
-        let mut options = GroupOptions::default().overflow(match overflow {
-            1 => Overflow::DropOldest,
-            2 => Overflow::Disconnect,
-            3 => Overflow::Hold,
-            _ => Overflow::DropNewest,
-        });
-        options = options.delivery(match (within, u64::try_from(within)) {
+        let options = queue(queue_bytes, queue_messages, overflow);
+        let options = options.delivery(match (within, u64::try_from(within)) {
             (_, Ok(nanoseconds)) => DeliveryMode::Within(Duration::from_nanos(nanoseconds)),
             (-2, _) => DeliveryMode::Arrival,
             _ => DeliveryMode::Ordered,
         });
-        if queue_bytes > 0 {
-            options = options.capacity_bytes(queue_bytes as usize);
-        }
-        if queue_messages > 0 {
-            options = options.capacity_messages(queue_messages as usize);
-        }
         let made = node.get()?.groups(groups).options(options).subscribe()?;
         Ok(Handle::give(Inlet::new(made)))
+    })
+}
+
+fn queue(bytes: jlong, messages: jlong, overflow: jint) -> GroupOptions {
+    let mut options = GroupOptions::default().overflow(match overflow {
+        1 => Overflow::DropOldest,
+        2 => Overflow::Disconnect,
+        3 => Overflow::Hold,
+        _ => Overflow::DropNewest,
+    });
+    if bytes > 0 {
+        options = options.capacity_bytes(bytes as usize);
+    }
+    if messages > 0 {
+        options = options.capacity_messages(messages as usize);
+    }
+    options
+}
+
+/// Subscribes to groups, by name, with what was sent before: behind a position if it is not null, else the last
+/// messages of each sender. Limits of 0 are the defaults.
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_subscribePast<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    node: Handle<qsm::Node>,
+    groups: Strings<'local>,
+    queue_bytes: jlong,
+    queue_messages: jlong,
+    overflow: jint,
+    last: jlong,
+    resume: JString<'local>,
+    held_bytes: jlong,
+) -> jlong {
+    call(env, |env| {
+        let groups = read(env, &groups)?;
+        let options = queue(queue_bytes, queue_messages, overflow);
+        let start = match resume.is_null() {
+            true => Start::Last(u64::try_from(last).unwrap_or(0)),
+            false => Start::Resume(position(&resume.try_to_string(env)?)?),
+        };
+        let held = usize::try_from(held_bytes).unwrap_or(0);
+        let made = Reader::with_past(node.get()?, groups, start, options, held)?;
+        Ok::<_, Failure>(Handle::give(Inlet::with_past(made)))
+    })
+}
+
+fn position(text: &str) -> Result<Position, Failure> {
+    text.parse().map_err(|error| Failure::position(&error))
+}
+
+/// Throws if a text is no position.
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_checkPosition<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    text: JString<'local>,
+) {
+    call(env, |env| position(&text.try_to_string(env)?).map(drop));
+}
+
+/// Position behind what was taken but for so many items, the last ones; null without a past.
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_position<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    subscription: Handle<Inlet>,
+    unread: jint,
+) -> JString<'local> {
+    call(env, |env| {
+        let unread = usize::try_from(unread).unwrap_or(0);
+        match subscription.get()?.position(unread) {
+            Some(position) => Ok::<_, Failure>(env.new_string(position.to_string())?),
+            None => Ok(JString::null()),
+        }
     })
 }
 

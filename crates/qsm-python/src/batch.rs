@@ -8,12 +8,12 @@ use pyo3::exceptions::{PyBufferError, PyIndexError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyMemoryView};
-use qsm::Received;
+use qsm_history::Item;
 
 use crate::notice::sender;
 
 /// Messages that were taken together. What is not a message stands between runs of messages.
-type Taken = Arc<[Received]>;
+type Taken = Arc<[Item]>;
 
 /// Messages taken together, in order. They stay in memory as long as the batch, one of its messages
 /// or a view of one lives.
@@ -42,11 +42,18 @@ pub(crate) struct Messages {
     left: Range<usize>,
 }
 
-fn content(received: &Received) -> &[u8] {
-    match received {
-        Received::Message(message) => message.bytes(),
+fn content(item: &Item) -> &[u8] {
+    match item {
+        Item::Kept(message) | Item::Message(message) => message.bytes(),
         // Runs have messages only.
         _ => &[],
+    }
+}
+
+impl Messages {
+    /// Those that it has not given yet.
+    pub(crate) fn left(&self) -> &[Item] {
+        &self.taken[self.left.clone()]
     }
 }
 
@@ -136,8 +143,8 @@ impl Messages {
 impl Message {
     fn received(&self) -> PyResult<&qsm::Message> {
         match &self.taken[self.place] {
-            Received::Message(message) => Ok(message),
-            other => Err(PyValueError::new_err(format!("not a message: {other}"))),
+            Item::Kept(message) | Item::Message(message) => Ok(message),
+            other => Err(PyValueError::new_err(format!("not a message: {other:?}"))),
         }
     }
 }

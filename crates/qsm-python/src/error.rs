@@ -7,6 +7,7 @@ use qsm::ErrorCode;
 use qsm::attach::AttachError;
 use qsm::{RecvError, RequestError, SendError, StartError};
 use qsm_binding::SettingError;
+use qsm_history::HistoryError;
 
 /// Number of errors of settings; the interface for C has the same.
 const SETTING: u16 = 1703;
@@ -21,6 +22,12 @@ pub(crate) struct Failure {
 impl Failure {
     fn of(code: ErrorCode, error: &impl ToString) -> Self {
         let (code, text) = (code.number(), error.to_string());
+        Self { code, text }
+    }
+
+    /// Error of a text that is no value.
+    pub(crate) fn setting(error: &impl ToString) -> Self {
+        let (code, text) = (SETTING, error.to_string());
         Self { code, text }
     }
 
@@ -44,12 +51,18 @@ macro_rules! failures {
     };
 }
 
-failures!(StartError, RequestError, SendError, RecvError, AttachError);
+failures!(
+    StartError,
+    RequestError,
+    SendError,
+    RecvError,
+    AttachError,
+    HistoryError
+);
 
 impl From<SettingError> for Failure {
     fn from(error: SettingError) -> Self {
-        let (code, text) = (SETTING, error.to_string());
-        Self { code, text }
+        Self::setting(&error)
     }
 }
 

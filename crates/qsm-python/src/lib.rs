@@ -9,8 +9,10 @@
 mod batch;
 mod error;
 mod event;
+mod keeper;
 mod node;
 mod notice;
+mod position;
 mod publisher;
 mod reader;
 mod wait;
@@ -23,9 +25,13 @@ mod _native {
     #[pymodule_export]
     use crate::event::{Event, Events};
     #[pymodule_export]
+    use crate::keeper::Keeper;
+    #[pymodule_export]
     use crate::node::{Flushed, Node, attach, settings, start};
     #[pymodule_export]
-    use crate::notice::{Back, Dropped, Excluded, Lost, LostPackets};
+    use crate::notice::{Back, Dropped, Excluded, Joined, Lost, LostPackets, NotKept};
+    #[pymodule_export]
+    use crate::position::Position;
     #[pymodule_export]
     use crate::publisher::Publisher;
     #[pymodule_export]

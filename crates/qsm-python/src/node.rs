@@ -3,10 +3,13 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use qsm::{DeliveryMode, GroupOptions, Overflow, PublishOptions};
-use qsm_binding::{SETTINGS, Settings};
+use qsm_binding::{Reader as Source, SETTINGS, Settings};
+use qsm_history::{Bounds, Start};
 
 use crate::error::Raised as _;
 use crate::event::Events;
+use crate::keeper::Keeper;
+use crate::position::Position;
 use crate::publisher::Publisher;
 use crate::reader::Reader;
 use crate::wait::limit;
@@ -46,9 +49,9 @@ pub(crate) fn attach(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Node>
 
 #[pymethods]
 impl Node {
-    /// Subscribes to groups, by name or by patterns.
+    /// Subscribes to groups, by name or by patterns; with a past by name.
     #[pyo3(signature = (groups, queue_bytes=None, queue_messages=None, overflow="drop-newest",
-        order="sender", within=None))]
+        order="sender", within=None, last=None, resume=None, held_bytes=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
     fn subscribe(
         &self,
@@ -59,18 +62,67 @@ impl Node {
         overflow: &str,
         order: &str,
         within: Option<f64>,
+        last: Option<u64>,
+        resume: Option<PyRef<'_, Position>>,
+        held_bytes: Option<usize>,
     ) -> PyResult<Reader> {
+        let delivery = delivery(order, within)?;
+        let start = start_of(last, resume.as_deref(), held_bytes)?;
+        if start.is_some() && delivery != DeliveryMode::Ordered {
+            let text =
+                "with a past messages come in each sender's order; leave `order` and `within` out";
+            return Err(PyValueError::new_err(text));
+        }
         let mut options = GroupOptions::default()
             .overflow(policy(overflow)?)
-            .delivery(delivery(order, within)?);
+            .delivery(delivery);
         if let Some(bytes) = queue_bytes {
             options = options.capacity_bytes(bytes);
         }
         if let Some(messages) = queue_messages {
             options = options.capacity_messages(messages);
         }
-        let subscribe = || self.0.groups(groups).options(options).subscribe();
-        py.detach(subscribe).raised(py).map(Reader::new)
+        let node = &self.0;
+        let made = match start {
+            Some(start) => {
+                let held = held_bytes.unwrap_or(0);
+                let subscribe = || Source::with_past(node, groups, start, options, held);
+                py.detach(subscribe).raised(py)?
+            }
+            None => {
+                let subscribe = || node.groups(groups).options(options).subscribe();
+                Source::new(py.detach(subscribe).raised(py)?)
+            }
+        };
+        Ok(Reader::new(made))
+    }
+
+    /// Keeps the last messages of groups, by name, for those who join later.
+    #[pyo3(signature = (groups, messages=None, bytes=None, age=None, bytes_per_second=None))]
+    fn keep(
+        &self,
+        py: Python<'_>,
+        groups: Vec<String>,
+        messages: Option<usize>,
+        bytes: Option<usize>,
+        age: Option<f64>,
+        bytes_per_second: Option<u64>,
+    ) -> PyResult<Keeper> {
+        let mut bounds = Bounds::default();
+        if let Some(messages) = messages {
+            bounds = bounds.messages(messages);
+        }
+        if let Some(bytes) = bytes {
+            bounds = bounds.bytes(bytes);
+        }
+        if let Some(seconds) = age {
+            bounds = bounds.age(limit(Some(seconds))?);
+        }
+        if let Some(rate) = bytes_per_second {
+            bounds = bounds.bytes_per_second(rate);
+        }
+        let keep = || qsm_history::Keeper::start(&self.0, groups, bounds);
+        py.detach(keep).raised(py).map(Keeper::new)
     }
 
     /// Makes a publisher to a group.
@@ -123,6 +175,23 @@ impl Node {
     #[getter]
     fn closed(&self) -> Option<String> {
         self.0.closed().map(|reason| reason.to_string())
+    }
+}
+
+/// Place from which messages begin; `None` without a past.
+fn start_of(
+    last: Option<u64>,
+    resume: Option<&Position>,
+    held_bytes: Option<usize>,
+) -> PyResult<Option<Start>> {
+    match (resume, last) {
+        (Some(Position(position)), _) => Ok(Some(Start::Resume(position.clone()))),
+        (None, Some(last)) => Ok(Some(Start::Last(last))),
+        (None, None) if held_bytes.is_some() => {
+            let text = "nothing is held without a past; give `last` or `resume`, too";
+            Err(PyValueError::new_err(text))
+        }
+        (None, None) => Ok(None),
     }
 }
 

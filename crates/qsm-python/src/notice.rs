@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use qsm::Received;
+use qsm_history::{Item, MissingCause};
 
 /// Text of a sender: a node in one of its lives, as `34a45c19b27e9e00.7`.
 pub(crate) fn sender(origin: qsm::Origin) -> String {
@@ -14,6 +15,15 @@ fn cause(cause: qsm::LostCause) -> &'static str {
         qsm::LostCause::Excluded => "excluded",
         qsm::LostCause::Overdue => "overdue",
         qsm::LostCause::Expired => "expired",
+        _ => "gone",
+    }
+}
+
+/// Why messages of the past do not come, in a word.
+fn cause_of_missing(cause: MissingCause) -> &'static str {
+    match cause {
+        MissingCause::NoKeeper => "no-keeper",
+        MissingCause::Held => "held",
         _ => "gone",
     }
 }
@@ -92,20 +102,46 @@ notices! {
         /// The life that has ended.
         incarnation: u64 = |excluded| u64::from(excluded.incarnation.0),
     } missing |_| 0;
+    /// Messages of the past that come neither way: `first` to `last` of a sender in a group.
+    NotKept(qsm_history::Missing) {
+        /// The group's name.
+        group: String = |missing| missing.group.to_string(),
+        /// The sender.
+        sender: String = |missing| sender(missing.sender),
+        /// The first message missing.
+        first: u64 = |missing| missing.first,
+        /// The last.
+        last: u64 = |missing| missing.last,
+        /// Why: `gone`, `no-keeper` or `held`.
+        cause: &'static str = |missing| cause_of_missing(missing.cause),
+    } missing qsm_history::Missing::messages;
+    /// The past of a group has come, or is missing, which was told before: nothing is missing here.
+    Joined(qsm_history::Joined) {
+        /// The group's name.
+        group: String = |joined| joined.group.to_string(),
+        /// Keepers that answer.
+        keepers: usize = |joined| joined.keepers,
+        /// Messages that came from them.
+        kept: u64 = |joined| joined.kept,
+        /// Messages that were missing.
+        not_kept: u64 = |joined| joined.missing,
+    } missing |_| 0;
 }
 
 /// The notice as an object; `None` of a message.
-pub(crate) fn notice(py: Python<'_>, received: &Received) -> PyResult<Option<Py<PyAny>>> {
-    let object = match received {
-        Received::Message(_) => return Ok(None),
-        Received::Lost(lost) => Py::new(py, Lost(lost.clone()))?.into_any(),
-        Received::LostPackets(lost) => Py::new(py, LostPackets(*lost))?.into_any(),
-        Received::Dropped(dropped) => Py::new(py, Dropped(*dropped))?.into_any(),
-        Received::Back(back) => Py::new(py, Back(*back))?.into_any(),
-        Received::Excluded(excluded) => Py::new(py, Excluded(*excluded))?.into_any(),
+pub(crate) fn notice(py: Python<'_>, item: &Item) -> PyResult<Option<Py<PyAny>>> {
+    let object = match item {
+        Item::Kept(_) | Item::Message(_) | Item::Told(Received::Message(_)) => return Ok(None),
+        Item::Told(Received::Lost(lost)) => Py::new(py, Lost(lost.clone()))?.into_any(),
+        Item::Told(Received::LostPackets(lost)) => Py::new(py, LostPackets(*lost))?.into_any(),
+        Item::Told(Received::Dropped(dropped)) => Py::new(py, Dropped(*dropped))?.into_any(),
+        Item::Told(Received::Back(back)) => Py::new(py, Back(*back))?.into_any(),
+        Item::Told(Received::Excluded(excluded)) => Py::new(py, Excluded(*excluded))?.into_any(),
+        Item::Missing(missing) => Py::new(py, NotKept(missing.clone()))?.into_any(),
+        Item::Joined(joined) => Py::new(py, Joined(joined.clone()))?.into_any(),
         // A notice that this version has no class for is not left out.
         other => {
-            let text = format!("a notice that this package does not know: {other}");
+            let text = format!("a notice that this package does not know: {other:?}");
             return Err(pyo3::exceptions::PyNotImplementedError::new_err(text));
         }
     };

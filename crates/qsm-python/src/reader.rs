@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use qsm::Received;
+use qsm_history::Item;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Messages};
 use crate::error::Raised as _;
 use crate::notice::notice;
+use crate::position::Position;
 use crate::wait::{limit, readable};
 
 /// A subscription. One thread reads it at a time.
@@ -25,14 +26,14 @@ pub(crate) struct Reader {
 
 #[derive(Debug)]
 struct Piece {
-    taken: Arc<[Received]>,
+    taken: Arc<[Item]>,
     run: Range<usize>,
 }
 
 impl Reader {
-    pub(crate) fn new(subscription: qsm::Subscription) -> Self {
+    pub(crate) fn new(reader: qsm_binding::Reader) -> Self {
         Self {
-            reader: qsm_binding::Reader::new(subscription),
+            reader,
             pieces: Mutex::default(),
         }
     }
@@ -51,12 +52,12 @@ impl Reader {
 }
 
 /// Runs of messages, and each notice by itself.
-fn cut(taken: Arc<[Received]>) -> Vec<Piece> {
-    let is_message = |received: &Received| matches!(received, Received::Message(_));
+fn cut(taken: Arc<[Item]>) -> Vec<Piece> {
+    let is_message = |item: &Item| matches!(item, Item::Kept(_) | Item::Message(_));
     let mut pieces: Vec<Piece> = Vec::new();
-    for (place, received) in taken.iter().enumerate() {
+    for (place, item) in taken.iter().enumerate() {
         match pieces.last_mut() {
-            Some(last) if is_message(received) && is_message(&taken[last.run.start]) => {
+            Some(last) if is_message(item) && is_message(&taken[last.run.start]) => {
                 last.run.end = place + 1;
             }
             _ => pieces.push(Piece {
@@ -92,6 +93,17 @@ impl Reader {
     /// A descriptor that is readable while `take` would find something new.
     fn fileno(&self) -> PyResult<i32> {
         Ok(self.reader.descriptor()?.as_raw_fd())
+    }
+
+    /// Position behind what was taken, but for what an iterator has not given yet. `None` without a past.
+    #[pyo3(signature = (left=None))]
+    fn position(&self, left: Option<PyRef<'_, Messages>>) -> Option<Position> {
+        let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        let later = pieces
+            .iter()
+            .flat_map(|piece| piece.taken[piece.run.clone()].iter());
+        let left = left.as_ref().map_or(&[][..], |left| left.left());
+        self.reader.position(left.iter().chain(later)).map(Position)
     }
 
     /// Messages dropped so far because the queue was full.

@@ -27,13 +27,16 @@ from ._native import (
     Event,
     Excluded,
     Flushed,
+    Joined,
     Lost,
     LostPackets,
     Message,
+    NotKept,
+    Position,
     Publisher,
     settings,
 )
-from ._node import Node
+from ._node import Keeper, Node
 from ._subscription import Batch, Batches, Notice, Received, Subscription
 
 __all__ = [
@@ -46,13 +49,17 @@ __all__ = [
     "Event",
     "Excluded",
     "Flushed",
+    "Joined",
+    "Keeper",
     "Lost",
     "LostPackets",
     "Message",
     "MissingError",
     "Node",
+    "NotKept",
     "Notice",
     "OverflowError",
+    "Position",
     "Publisher",
     "Received",
     "SettingError",

@@ -1,5 +1,6 @@
 """The part that is written in Rust."""
 
+import os
 from collections.abc import Iterable, Iterator
 
 VERSION: str
@@ -21,7 +22,18 @@ class Node:
         overflow: str = "drop-newest",
         order: str = "sender",
         within: float | None = None,
+        last: int | None = None,
+        resume: Position | None = None,
+        held_bytes: int | None = None,
     ) -> Reader: ...
+    def keep(
+        self,
+        groups: list[str],
+        messages: int | None = None,
+        bytes: int | None = None,
+        age: float | None = None,
+        bytes_per_second: int | None = None,
+    ) -> Keeper: ...
     def publisher(
         self, group: str, batch_delay: float | None = None, batch_bytes: int | None = None
     ) -> Publisher: ...
@@ -61,13 +73,44 @@ class Reader:
     dropped: int
     queued: int
     groups: list[str]
-    def take(self, most: int) -> Batch | Lost | LostPackets | Dropped | Back | Excluded | None: ...
+    def take(
+        self, most: int
+    ) -> (
+        Batch | Lost | LostPackets | Dropped | Back | Excluded | NotKept | Joined | None
+    ): ...
     def wait(self, timeout: float | None = None) -> bool: ...
     def fileno(self) -> int: ...
+    def position(self, left: Messages | None = None) -> Position | None: ...
+
+class Position:
+    """A place up to which a subscription was read, of each sender in each group; ``str`` is its text."""
+
+    def __init__(self, text: str) -> None:
+        """Reads a text; one that is no position raises ``SettingError``."""
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Position | None:
+        """Reads a file that ``save`` wrote; ``None`` if there is none."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a file, which is whole at any time: beside it, with ``.new`` behind its name, first."""
+
+class Keeper:
+    messages: int
+    bytes: int
+    senders: int
+    sent_messages: int
+    refused: int
+    ended: str | None
+    def close(self) -> None: ...
+
+class Messages(Iterator[Message]):
+    def __iter__(self) -> Messages: ...
+    def __next__(self) -> Message: ...
 
 class Batch:
     def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[Message]: ...
+    def __iter__(self) -> Messages: ...
     def __getitem__(self, index: int) -> Message: ...
     def contents_list(self) -> list[bytes]: ...
     def joined(self, size: int) -> bytes: ...
@@ -124,4 +167,25 @@ class Excluded:
     """The node was away for too long and began a new life: something may be missing."""
 
     incarnation: int
+    missing: int
+
+class NotKept:
+    """Messages ``first`` to ``last`` of a sender that were asked for of the past, and come neither way."""
+
+    group: str
+    sender: str
+    first: int
+    last: int
+    cause: str
+    """``gone``: no keeper has them; ``no-keeper``: nobody keeps the group; ``held``: more came live
+    than there was room for meanwhile."""
+    missing: int
+
+class Joined:
+    """The past of a group has come, or is missing, which was told before. Messages go on live."""
+
+    group: str
+    keepers: int
+    kept: int
+    not_kept: int
     missing: int

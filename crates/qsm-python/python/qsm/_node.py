@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import TracebackType
 
 from . import _native
-from ._native import Event, Flushed, Publisher
+from ._native import Event, Flushed, Position, Publisher
 from ._subscription import Subscription
 
 
@@ -43,6 +43,9 @@ class Node:
         overflow: str = "drop-newest",
         order: str = "sender",
         within: float | None = None,
+        last: int | None = None,
+        resume: Position | None = None,
+        held_bytes: int | None = None,
     ) -> Subscription:
         """Subscribes to groups, by name or by patterns such as ``prices/*``.
 
@@ -50,11 +53,41 @@ class Node:
         ``hold``: publishers wait. ``order`` is ``sender``, in each sender's order, or ``arrival``, as
         messages arrive. ``within`` is the longest wait for what is missing, in seconds; what comes
         later is told as lost.
+
+        With ``last`` messages begin that many before now, of each sender, as far as keepers have them;
+        0 begins now. With ``resume`` they begin behind a position, and ``last`` counts only where that
+        is ``None``: ``subscribe("news", resume=Position.load(path), last=0)``. Such a subscription
+        has a :attr:`Subscription.position`, and no patterns. ``held_bytes`` is the memory of live
+        messages that wait for older ones, of each group.
         """
         native = self._native.subscribe(
-            list(groups), queue_bytes, queue_messages, overflow, order, within
+            list(groups),
+            queue_bytes,
+            queue_messages,
+            overflow,
+            order,
+            within,
+            last,
+            resume,
+            held_bytes,
         )
         return Subscription(native)
+
+    def keep(
+        self,
+        *groups: str,
+        messages: int | None = None,
+        bytes: int | None = None,
+        age: float | None = None,
+        bytes_per_second: int | None = None,
+    ) -> Keeper:
+        """Keeps the last messages of groups, by name, for those who join later.
+
+        Of each sender ``messages`` are kept (1,000), of each group ``bytes`` (64 MiB, with 96 for each
+        message), none longer than ``age`` seconds (for ever). ``bytes_per_second`` is what is sent to
+        all that join (16 MiB).
+        """
+        return Keeper(self._native.keep(list(groups), messages, bytes, age, bytes_per_second))
 
     def publisher(
         self,
@@ -110,6 +143,59 @@ class Node:
     ) -> None:
         if self.closed is None:
             self.shutdown()
+
+
+class Keeper:
+    """A keeper of the last messages of some groups, until it is closed or garbage. As a context
+    manager it is closed at the end."""
+
+    def __init__(self, native: _native.Keeper) -> None:
+        self._native = native
+
+    @property
+    def messages(self) -> int:
+        """Messages kept now."""
+        return self._native.messages
+
+    @property
+    def bytes(self) -> int:
+        """Memory that they take, with 96 bytes for each."""
+        return self._native.bytes
+
+    @property
+    def senders(self) -> int:
+        """Senders known now."""
+        return self._native.senders
+
+    @property
+    def sent_messages(self) -> int:
+        """Messages sent to subscribers, in all."""
+        return self._native.sent_messages
+
+    @property
+    def refused(self) -> int:
+        """Questions not served, because too many others were, in all."""
+        return self._native.refused
+
+    @property
+    def ended(self) -> str | None:
+        """Why it keeps no more; ``None`` while it does, and when it was closed."""
+        return self._native.ended
+
+    def close(self) -> None:
+        """Leaves the groups, and forgets what was kept."""
+        self._native.close()
+
+    def __enter__(self) -> Keeper:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 def _events(reader: _native.Events) -> Iterator[Event]:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Literal, Union
 
 from . import _native
 from ._errors import SHUT_DOWN, ClosedError, MissingError
-from ._native import Back, Dropped, Excluded, Lost, LostPackets, Message
+from ._native import (
+    Back,
+    Dropped,
+    Excluded,
+    Joined,
+    Lost,
+    LostPackets,
+    Message,
+    NotKept,
+    Position,
+)
 
-Notice = Union[Lost, LostPackets, Dropped, Back, Excluded]
+Notice = Union[Lost, LostPackets, Dropped, Back, Excluded, NotKept, Joined]
 Losses = Literal["raise", "yield"]
 
 #: Messages that a batch has at most, unless said otherwise.
@@ -28,7 +39,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self._native)
 
-    def __iter__(self) -> Iterator[Message]:
+    def __iter__(self) -> _native.Messages:
         return iter(self._native)
 
     def __getitem__(self, index: int) -> Message:
@@ -63,6 +74,8 @@ class Subscription:
 
     def __init__(self, native: _native.Reader) -> None:
         self._native = native
+        #: Of a loop over messages, those that it has not given yet.
+        self._left: _native.Messages | None = None
 
     # What has come ----------------------------------------------------------
 
@@ -70,29 +83,39 @@ class Subscription:
         """What has come, without waiting: a batch, or what is missing before the next message, or
         ``None``. For loops of one's own around :meth:`fileno`: take until ``None``, then wait."""
         taken = self._native.take(most)
+        self._left = None
         return Batch(taken) if isinstance(taken, _native.Batch) else taken
 
     def receive(self, timeout: float | None = None) -> Batch | Notice | None:
         """As :meth:`take`, waiting at most so many seconds, or for ever."""
         taken = self.take()
-        if taken is None and self._native.wait(timeout):
+        left, begun = timeout, time.monotonic()
+        # With a past there is not always something.
+        while taken is None and self._native.wait(left):
             taken = self.take()
+            if timeout is not None:
+                left = max(0.0, timeout - (time.monotonic() - begun))
         return taken
 
     def fileno(self) -> int:
-        """A descriptor for ``select`` and its like: readable while there is something new to take."""
+        """A descriptor for ``select`` and its like: readable while there is something new to take; with
+        a past now and then without, so that keepers are asked."""
         return self._native.fileno()
 
     # By message -------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Message]:
         for batch in self.batches():
-            yield from batch
+            yield from self._messages(batch)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         async for batch in self.batches():
-            for message in batch:
+            for message in self._messages(batch):
                 yield message
+
+    def _messages(self, batch: Batch) -> Iterator[Message]:
+        self._left = iter(batch)
+        return self._left
 
     def received(self) -> Received:
         """Messages, and notices of what is missing between them, in their order."""
@@ -127,6 +150,12 @@ class Subscription:
         """Messages that wait in the queue."""
         return self._native.queued
 
+    @property
+    def position(self) -> Position | None:
+        """The place behind all messages that loops have given, and batches that were taken, to go on
+        from in another process; ``None`` without a past (``last``, ``resume``)."""
+        return self._native.position(self._left)
+
 
 class Batches:
     """Iterator of :meth:`Subscription.batches`, for loops and for tasks."""
@@ -141,8 +170,8 @@ class Batches:
             taken = self._subscription.take(self._most)
             if taken is None or isinstance(taken, Batch) or not self._raises:
                 return taken
-            # Nothing is missing where the node has caught up.
-            if not isinstance(taken, Back):
+            # Nothing is missing where the node has caught up, or the past has come.
+            if not isinstance(taken, (Back, Joined)):
                 raise MissingError(taken)
 
     def __iter__(self) -> Batches:
@@ -181,14 +210,14 @@ class Received:
     def __iter__(self) -> Iterator[Message | Notice]:
         for taken in self._subscription.batches(losses="yield"):
             if isinstance(taken, Batch):
-                yield from taken
+                yield from self._subscription._messages(taken)
             else:
                 yield taken
 
     async def __aiter__(self) -> AsyncIterator[Message | Notice]:
         async for taken in self._subscription.batches(losses="yield"):
             if isinstance(taken, Batch):
-                for message in taken:
+                for message in self._subscription._messages(taken):
                     yield message
             else:
                 yield taken

@@ -18,6 +18,8 @@ final class Frame {
     static final int DROPPED = 4;
     static final int BACK = 5;
     static final int EXCLUDED = 6;
+    static final int NOT_KEPT = 8;
+    static final int JOINED = 9;
 
     private static final int KIND = 4;
     private static final int GROUP = 8;
@@ -80,6 +82,9 @@ final class Frame {
             case DROPPED -> new Notice.Dropped(last, text);
             case BACK -> new Notice.Back(Duration.ofNanos(last), text);
             case EXCLUDED -> new Notice.Excluded(last, text);
+            case NOT_KEPT ->
+                new Notice.NotKept(group(at), sender(at), number(at), last, cause(at), text);
+            case JOINED -> new Notice.Joined(group(at), number(at), last, node(at), text);
             default -> new Notice.Other(text);
         };
     }

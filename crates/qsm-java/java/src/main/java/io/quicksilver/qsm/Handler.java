@@ -12,12 +12,13 @@ public interface Handler {
 
     /**
      * Takes a notice of what is missing before the next message. If not overridden it throws {@link
-     * MissingException}, but for {@link Notice.Back}, where nothing is missing.
+     * MissingException}, but for {@link Notice.Back} and {@link Notice.Joined}, where nothing is
+     * missing.
      *
      * @param notice the notice
      */
     default void onNotice(Notice notice) {
-        if (!(notice instanceof Notice.Back)) {
+        if (!(notice instanceof Notice.Back || notice instanceof Notice.Joined)) {
             throw new MissingException(notice);
         }
     }

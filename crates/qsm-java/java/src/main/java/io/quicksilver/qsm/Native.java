@@ -63,6 +63,20 @@ final class Native {
             int overflow,
             long within);
 
+    static native long subscribePast(
+            long node,
+            String[] groups,
+            long queueBytes,
+            long queueMessages,
+            int overflow,
+            long last,
+            String resume,
+            long heldBytes);
+
+    static native void checkPosition(String text);
+
+    static native String position(long subscription, int unread);
+
     static native int take(long subscription, ByteBuffer buffer, int most, long nanoseconds);
 
     static native long dropped(long subscription);
@@ -70,6 +84,13 @@ final class Native {
     static native long queuedToRead(long subscription);
 
     static native void freeSubscription(long subscription);
+
+    static native long keep(
+            long node, String[] groups, long messages, long bytes, long age, long bytesPerSecond);
+
+    static native void kept(long keeper, long[] numbers);
+
+    static native void freeKeeper(long keeper);
 
     static native long waiter();
 

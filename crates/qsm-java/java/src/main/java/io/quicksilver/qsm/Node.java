@@ -154,6 +154,73 @@ public final class Node implements AutoCloseable {
     }
 
     /**
+     * Subscribes to groups, by name, with what was sent before.
+     *
+     * @param start the place from which messages begin
+     * @param groups names
+     * @return the subscription, which has a {@link Subscription#position()}
+     */
+    public Subscription subscribe(Start start, String... groups) {
+        return subscribe(QueueLimits.DEFAULT, start, groups);
+    }
+
+    /**
+     * Subscribes to groups, by name, with what was sent before, and limits of its own.
+     *
+     * @param limits limits of the queue of live messages
+     * @param start the place from which messages begin
+     * @param groups names
+     * @return the subscription, which has a {@link Subscription#position()}
+     */
+    public Subscription subscribe(QueueLimits limits, Start start, String... groups) {
+        List<String> names = List.of(groups);
+        long node = handle.enter();
+        try {
+            long made = Native.subscribePast(
+                    node,
+                    groups,
+                    limits.bytes(),
+                    limits.messages(),
+                    limits.overflow().ordinal(),
+                    start.last(),
+                    start.resume(),
+                    start.heldBytes());
+            return new Subscription(made, names, waiter);
+        } finally {
+            handle.leave();
+        }
+    }
+
+    /**
+     * Keeps the last messages of groups, by name, for those who join later, within {@link
+     * Bounds#DEFAULT}.
+     *
+     * @param groups names
+     * @return a keeper
+     */
+    public Keeper keep(String... groups) {
+        return keep(Bounds.DEFAULT, groups);
+    }
+
+    /**
+     * Keeps the last messages of groups, by name, for those who join later.
+     *
+     * @param bounds how much is kept of each group
+     * @param groups names
+     * @return a keeper
+     */
+    public Keeper keep(Bounds bounds, String... groups) {
+        long age = Waits.nanoseconds(bounds.age());
+        long node = handle.enter();
+        try {
+            return new Keeper(Native.keep(
+                    node, groups, bounds.messages(), bounds.bytes(), age, bounds.bytesPerSecond()));
+        } finally {
+            handle.leave();
+        }
+    }
+
+    /**
      * Makes a publisher.
      *
      * @param group name of the group

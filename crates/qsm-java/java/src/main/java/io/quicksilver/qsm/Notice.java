@@ -90,6 +90,41 @@ public sealed interface Notice extends Received {
     }
 
     /**
+     * Messages of the past that come neither way: {@code first} to {@code last} of a sender in a group.
+     *
+     * @param group name of the group
+     * @param sender the sender
+     * @param first the first message missing
+     * @param last the last
+     * @param cause {@link Cause#GONE}: no keeper has them; {@link Cause#NO_KEEPER}, {@link Cause#HELD}
+     * @param text a sentence for people
+     */
+    record NotKept(String group, Sender sender, long first, long last, Cause cause, String text)
+            implements Notice {
+        @Override
+        public long missing() {
+            return last - first + 1;
+        }
+    }
+
+    /**
+     * The past of a group has come, or is missing, which was told before. Messages go on live.
+     *
+     * @param group name of the group
+     * @param kept messages that came from keepers
+     * @param notKept messages that were missing
+     * @param keepers keepers that answered
+     * @param text a sentence for people
+     */
+    record Joined(String group, long kept, long notKept, long keepers, String text)
+            implements Notice {
+        @Override
+        public long missing() {
+            return 0;
+        }
+    }
+
+    /**
      * Something that this version of the package has no name for.
      *
      * @param text a sentence for people

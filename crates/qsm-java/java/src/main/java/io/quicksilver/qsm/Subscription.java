@@ -4,6 +4,7 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Flow;
 import java.util.concurrent.ForkJoinPool;
@@ -251,6 +252,25 @@ public final class Subscription implements AutoCloseable {
         long subscription = handle.enter();
         try {
             return Native.queuedToRead(subscription);
+        } finally {
+            handle.leave();
+        }
+    }
+
+    /**
+     * Position behind the messages and notices that were handed over, the present one included, to go on
+     * from in another process. To be asked for by the thread that reads, or while none does.
+     *
+     * @return the position; nothing without a past ({@link Start})
+     */
+    public Optional<Position> position() {
+        int unread = 0;
+        for (int at = position; at < end; at += frame.length(at)) {
+            unread += frame.kind(at) == Frame.NAME ? 0 : 1;
+        }
+        long subscription = handle.enter();
+        try {
+            return Optional.ofNullable(Native.position(subscription, unread)).map(Position::new);
         } finally {
             handle.leave();
         }

@@ -18,6 +18,7 @@ import org.junit.jupiter.api.Test;
 /** The examples print what they should, run as a user would: {@code java -cp qsm.jar Prices.java}. */
 class ExamplesTest {
     private static final Map<String, String> PRINTED = Map.of(
+            "Late.java", "4 story 4\n5 story 5\n2 kept, 0 missing\n1 sender\n",
             "Prices.java", "prices/eur 1 1.0842\n",
             "Quotes.java", "EUR 1.0842 300\n",
             "Stories.java", "1 story 1\n2 story 2\n3 story 3\n");

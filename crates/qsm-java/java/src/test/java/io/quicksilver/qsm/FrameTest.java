@@ -23,7 +23,7 @@ class FrameTest {
     @Test
     void aLossHasItsCause() {
         List<Cause> causes = new ArrayList<>();
-        for (int cause = 0; cause < 6; cause++) {
+        for (int cause = 0; cause < 8; cause++) {
             Frame frame = new Frame();
             frame.wrap(frames(cause));
             frame.learn(0);
