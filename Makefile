@@ -314,10 +314,13 @@ figures-bindings: deps ## rates of receiving in C, Java and Python beside Rust, 
 
 FIGURES_RUNTIME := docs/figures-runtime
 
-figures-runtime: deps ## memory, pauses and rates of receivers in Rust, Java and Python, over groups and rate: a quarter of an hour
-	$(CARGO) build $(LOCKED) --release -p qsm-bench -p qsm-capi -p qsm-java -p qsm-python
-	bench/peers/bindings/build.sh $(TARGET_DIR)/release $(FIGURES_BINDINGS)
-	$(TARGET_DIR)/release/qsm-bench runtime --from $(FIGURES_BINDINGS) --python $(QSM_PYTHON) --output $(FIGURES_RUNTIME)
+# E.g. RUNTIME="--rounds 5", RUNTIME="--busy" on a machine that does other work.
+RUNTIME ?=
+
+figures-runtime: deps ## memory, pauses and rates of receivers in Rust, Java and Python, over groups and rate: seven minutes and what it builds
+	$(CARGO) build $(LOCKED) --release -p qsm-bench -p qsm-java -p qsm-python
+	bench/peers/bindings/build.sh $(TARGET_DIR)/release $(FIGURES_BINDINGS) java python
+	$(TARGET_DIR)/release/qsm-bench runtime --from $(FIGURES_BINDINGS) --python $(QSM_PYTHON) --output $(FIGURES_RUNTIME) $(RUNTIME)
 
 bench-deps: deps ## install and build the systems of `make bench`; what cannot be had is left out
 	$(CARGO) run $(LOCKED) --release -p qsm-bench -- compare --install-only

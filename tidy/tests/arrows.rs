@@ -140,11 +140,13 @@ const ARROWS: [(&str, &[&str]); 43] = [
     ("qsm-lab", &[]),
     // Links have the keys, tokens and TLS of sessions.
     ("qsm-link", &["qsm-handshake", "qsm-identity", "qsm-wire"]),
-    // Layouts are those of `qsm bench`.
+    // Layouts are those of `qsm bench`. Its tests measure receivers in other languages.
     (
         "qsm-bench",
         &[
             "qsm",
+            "qsm-java",
+            "qsm-python",
             "qsm-measure",
             "qsm-net",
             "qsm-proto",

@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let mut report = Report::default();
     for round in 0..options.rounds {
         for name in &receivers {
-            let kept = kept(name, || measure(options, name))?;
+            let kept = kept(name, options.programs.busy, || measure(options, name))?;
             eprintln!("round {round}: {name}: {}", kept.value);
             report.add(name, kept.value);
             report.thrown_away += kept.thrown_away;

@@ -25,6 +25,9 @@ pub(crate) struct Programs {
     /// Milliseconds that are measured; a third as many are warm-up before.
     #[arg(long, default_value_t = 3000)]
     pub(super) millis: u64,
+    /// Count also runs in which others have more than 5 % of the CPUs; pages say so.
+    #[arg(long)]
+    pub(super) busy: bool,
 }
 
 impl Programs {

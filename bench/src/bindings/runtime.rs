@@ -27,38 +27,43 @@ pub(crate) struct Options {
     /// Times that every receiver has its turn at every point.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Groups that a receiver is in, while all their messages together have one rate.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 1024, 4096, 8192])]
+    groups: Vec<usize>,
+    /// Messages a second to one group.
+    #[arg(long, value_delimiter = ',', default_values_t = [1000, 10_000, 50_000, 100_000, 300_000])]
+    rates: Vec<u64>,
     /// Where the page, its table and its plots are written.
     #[arg(long)]
     output: PathBuf,
 }
 
-/// Groups that a receiver is in, while all their messages together have one rate.
-const GROUPS: [usize; 5] = [1, 64, 1024, 4096, 8192];
-/// Messages a second to one group.
-const RATES: [u64; 5] = [1000, 10_000, 50_000, 100_000, 300_000];
-
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let over_groups = GROUPS.map(|groups| Load {
+    let over_groups = options.groups.iter().map(|groups| Load {
         axis: Axis::Groups,
-        groups,
+        groups: *groups,
         rate: RATE_OF_GROUPS,
     });
-    let over_rates = RATES.map(|rate| Load {
+    let over_rates = options.rates.iter().map(|rate| Load {
         axis: Axis::Rate,
         groups: 1,
-        rate,
+        rate: *rate,
     });
-    let mut report = Report::of(options.programs.millis);
+    let loads: Vec<Load> = over_groups.chain(over_rates).collect();
+    let Programs { millis, busy, .. } = options.programs;
+    let mut report = Report::of(millis, busy);
     for round in 0..options.rounds {
-        for load in over_groups.into_iter().chain(over_rates) {
+        for load in &loads {
             for receiver in RECEIVERS {
-                let kept = kept(receiver, || measure(&options.programs, receiver, load))?;
-                let Load { groups, rate, .. } = load;
+                let kept = kept(receiver, busy, || {
+                    measure(&options.programs, receiver, *load)
+                })?;
+                let Load { groups, rate, .. } = *load;
                 eprintln!(
                     "round {round}: {groups} groups, {rate}/s: {receiver}: {}",
                     kept.value
                 );
-                report.add(load, receiver, kept.value);
+                report.add(*load, receiver, kept.value);
                 report.thrown_away += kept.thrown_away;
             }
         }

@@ -94,15 +94,18 @@ struct Row {
 pub(super) struct Report {
     /// Length of a run.
     millis: u64,
+    /// The machine did other work.
+    busy: bool,
     rows: Vec<Row>,
     /// Runs in which others had too much of the CPUs.
     pub(super) thrown_away: usize,
 }
 
 impl Report {
-    pub(super) fn of(millis: u64) -> Self {
+    pub(super) fn of(millis: u64, busy: bool) -> Self {
         Self {
             millis,
+            busy,
             rows: Vec::new(),
             thrown_away: 0,
         }
@@ -125,10 +128,9 @@ impl Report {
         fs::create_dir_all(folder)?;
         fs::write(folder.join("runtime.csv"), self.csv()?)?;
         for axis in Axis::ALL {
-            fs::write(
-                folder.join(format!("{}.svg", axis.file())),
-                self.plot(axis)?,
-            )?;
+            for shown in SHOWN {
+                fs::write(folder.join(shown.file(axis)), self.plot(axis, shown)?)?;
+            }
         }
         fs::write(folder.join("README.md"), self.page()?)?;
         Ok(())
@@ -168,14 +170,14 @@ impl Report {
         Ok(text)
     }
 
-    /// Memory over the axis.
-    fn plot(&self, axis: Axis) -> Result<String, Failure> {
+    /// A quantity over the axis.
+    fn plot(&self, axis: Axis, shown: Shown) -> Result<String, Failure> {
         let lines: Vec<Line> = RECEIVERS
             .into_iter()
             .zip(Line::colors())
             .map(|(name, color)| {
                 let rows = self.of_axis(axis).filter(|row| row.receiver == name);
-                let spread = |row: &Row| Spread::of(row.points.iter().map(|point| point.memory));
+                let spread = |row: &Row| Spread::of(row.points.iter().map(shown.value));
                 let points = rows.map(|row| (row.load.x(), spread(row).all())).collect();
                 Line {
                     name,
@@ -187,7 +189,7 @@ impl Report {
         let mut text = String::new();
         let labels = Labels {
             x: axis.name(),
-            y: "resident memory of the receiver, MiB",
+            y: shown.name,
         };
         draw(&mut text, labels, &lines)?;
         Ok(text)
@@ -209,11 +211,19 @@ impl Report {
         let mut text = HEAD.to_owned();
         writeln!(
             text,
-            "**Here**: {cores} CPUs ({processor}), Linux {}, a sender and a receiver over loopback, messages of {PAYLOAD} bytes; medians of {runs} runs of {} s, after a third as much of warm-up; {} runs were thrown away, since others had more than 5 % of the CPUs meanwhile. `runtime.csv` has each run.\n",
+            "**Here**: {cores} CPUs ({processor}), Linux {}, a sender and a receiver over loopback, messages of {PAYLOAD} bytes; medians of {runs} runs of {} s, after a third as much of warm-up. `runtime.csv` has each run.\n",
             kernel.split('-').next().unwrap_or_default(),
             self.millis as f64 / 1e3,
-            self.thrown_away,
         )?;
+        if self.busy {
+            writeln!(text, "{BUSY}\n")?;
+        } else {
+            writeln!(
+                text,
+                "{} runs were thrown away, since others had more than 5 % of the CPUs meanwhile.\n",
+                self.thrown_away
+            )?;
+        }
         writeln!(
             text,
             "## Over groups\n\n{RATE_OF_GROUPS} messages/s to all groups in turn; the receiver is in each of them.\n"
@@ -221,10 +231,11 @@ impl Report {
         self.table(&mut text, Axis::Groups)?;
         writeln!(
             text,
-            "\n![Memory over groups](groups.svg)\n\n{PAPER_GROUPS}\n\n## Over the rate\n\nOne group.\n"
+            "\n{}\n{PAPER_GROUPS}\n\n## Over the rate\n\nOne group.\n",
+            pictures(Axis::Groups)
         )?;
         self.table(&mut text, Axis::Rate)?;
-        writeln!(text, "\n![Memory over the rate](rate.svg)\n\n{PAPER_RATE}")?;
+        writeln!(text, "\n{}\n{PAPER_RATE}", pictures(Axis::Rate))?;
         Ok(text)
     }
 
@@ -245,6 +256,48 @@ impl Report {
         Ok(())
     }
 }
+
+/// A quantity with a plot over each axis.
+#[derive(Clone, Copy)]
+struct Shown {
+    name: &'static str,
+    /// Word in the name of its file.
+    word: &'static str,
+    value: fn(&Point) -> f64,
+}
+
+const SHOWN: [Shown; 2] = [
+    Shown {
+        name: "resident memory of the receiver, MiB",
+        word: "memory",
+        value: |point| point.memory,
+    },
+    Shown {
+        name: "longest gap between two turns, ms",
+        word: "gaps",
+        // The axis is logarithmic.
+        value: |point| point.gap.max(0.001),
+    },
+];
+
+impl Shown {
+    fn file(self, axis: Axis) -> String {
+        format!("{}-{}.svg", self.word, axis.file())
+    }
+}
+
+/// Pictures of an axis, a line each.
+fn pictures(axis: Axis) -> String {
+    let picture = |shown: &Shown| {
+        let (name, file) = (shown.name, shown.file(axis));
+        format!("![{name}, over {}]({file})\n", axis.name())
+    };
+    SHOWN.iter().map(picture).collect()
+}
+
+const BUSY: &str = "**The machine did other work meanwhile**, and no run was thrown away: rates that are missed, CPUs and gaps \
+    may be of that work; memory and the collector's time are not. `make figures-runtime` on a quiet machine writes this page \
+    anew.";
 
 const HEAD: &str = "# Managed runtimes beside the paper\n\n\
     <!-- Written by `make figures-runtime` -->\n\n\
@@ -268,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_page_has_a_row_for_each_load_and_receiver() {
-        let mut report = Report::of(3000);
+        let mut report = Report::of(3000, false);
         let load = |axis, groups| Load {
             axis,
             groups,
@@ -302,6 +355,10 @@ mod tests {
             "{page}"
         );
         assert_eq!(report.csv().unwrap().lines().count(), 1 + 27);
-        assert!(report.plot(Axis::Groups).unwrap().contains("<svg"));
+        assert!(page.contains("](gaps-rate.svg)\n"), "{page}");
+        assert!(!page.contains(BUSY));
+        for shown in SHOWN {
+            assert!(report.plot(Axis::Groups, shown).unwrap().contains("<svg"));
+        }
     }
 }
