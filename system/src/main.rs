@@ -33,7 +33,6 @@
 //! that which the number demands. A wrong one ends the process.
 
 mod check;
-mod pacer;
 mod pulse;
 mod reading;
 mod resent;
@@ -47,13 +46,13 @@ use std::time::{Duration, Instant};
 
 use check::{Checked, checker, content};
 use clap::Parser;
-use pacer::Pacer;
 use pulse::{Pulse, Record};
 use qsm::metrics::{Metrics, rows};
 use qsm::{
     ChannelOptions, Embedded, Event, Family, FaultConfig, Limits, NetworkOptions, Node, NodeRow,
     Pace, Publisher, RepairLimit, Service, ServiceHints, Upcalls,
 };
+use qsm_system::pacer::Pacer;
 use reading::{Reader, Way};
 use resent::Resent;
 

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 /// Longest time that is made up for after a halt.
 const BEHIND_MAX: Duration = Duration::from_millis(100);
 /// Shortest sleep between two events.
-pub(crate) const NAP: Duration = Duration::from_micros(200);
+pub const NAP: Duration = Duration::from_micros(200);
 
 /// Events so far, and when the next one is due.
 #[derive(Debug)]
-pub(crate) struct Pacer {
+pub struct Pacer {
     /// Events a second; 0: as many as can be.
     rate: u64,
     start: Instant,
@@ -17,18 +17,26 @@ pub(crate) struct Pacer {
     passed: u64,
 }
 
-impl Pacer {
-    pub(crate) fn new() -> Self {
+impl Default for Pacer {
+    fn default() -> Self {
         Self {
             rate: 0,
             start: Instant::now(),
             passed: 0,
         }
     }
+}
+
+impl Pacer {
+    /// A pace that begins now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
 
     /// Time until the next event is due at this rate; `None`: it is. What should have happened long
     /// ago is not made up for, nor what another rate would have asked for.
-    pub(crate) fn wait(&mut self, rate: u64) -> Option<Duration> {
+    pub fn wait(&mut self, rate: u64) -> Option<Duration> {
         if rate == 0 {
             self.rate = 0;
             return None;
@@ -49,7 +57,7 @@ impl Pacer {
     }
 
     /// An event has happened.
-    pub(crate) fn pass(&mut self) {
+    pub fn pass(&mut self) {
         self.passed += 1;
     }
 }

@@ -10,23 +10,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use qsm::{Delivery, MessageRef, Origin, Publisher};
-use rustix::time::{ClockId, clock_gettime};
+use qsm_system::clock::nanos as clock;
+use qsm_system::pacer::{NAP, Pacer};
 
 use crate::Failure;
 use crate::check::{Stamp, refuse};
-use crate::pacer::{NAP, Pacer};
 
 /// Longest sleep: a new rate, and the end, are seen then.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// Latencies kept of one sender and phase.
 const SAMPLES_MAX: usize = 1 << 22;
-
-/// A time that all processes of the machine share, nanoseconds.
-fn clock() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    let [seconds, nanos] = [time.tv_sec, time.tv_nsec].map(i64::cast_unsigned);
-    seconds * 1_000_000_000 + nanos
-}
 
 /// The publishing thread.
 #[derive(Debug)]

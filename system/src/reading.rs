@@ -15,8 +15,8 @@ use qsm::{
 
 use crate::Failure;
 use crate::check::Stamp;
-use crate::pacer::Pacer;
 use crate::pulse::Record;
+use qsm_system::pacer::Pacer;
 
 /// Longest wait for a message, and sleep between two, after which the thread looks for its end.
 const LOOK: Duration = Duration::from_millis(20);
