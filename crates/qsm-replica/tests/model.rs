@@ -1,7 +1,8 @@
 //! Drawn runs of replicas on a network without sockets: members join, die, pause and lose messages, and publish all
 //! the while. Afterwards all that live have the same state, and every update is in it once.
 //!
-//! 100 seeds of each kind in a run of the tests, 60 of logs and 30 of texts; `QSM_REPLICA_RUNS=10000` for more.
+//! 100 seeds of each kind in a run of the tests, 60 of logs and 30 of texts; `QSM_REPLICA_RUNS=10000` for more, `200..300` for
+//! some of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -388,11 +389,14 @@ fn run<S: Subject>(seed: u64, losses: bool) {
     }
 }
 
-/// Runs as many seeds as are asked for, else so many.
+/// Runs the seeds that are asked for, as `200` or `200..300`, else so many.
 fn run_all<S: Subject>(usual: u64, losses: bool) {
-    let asked = std::env::var("QSM_REPLICA_RUNS");
-    let runs = asked.map_or(usual, |runs| runs.parse().unwrap());
-    (0..runs).for_each(|seed| run::<S>(seed, losses));
+    let Ok(asked) = std::env::var("QSM_REPLICA_RUNS") else {
+        return (0..usual).for_each(|seed| run::<S>(seed, losses));
+    };
+    let (first, end) = asked.split_once("..").unwrap_or(("0", &asked));
+    let seeds = first.parse().unwrap()..end.parse().unwrap();
+    seeds.for_each(|seed| run::<S>(seed, losses));
 }
 
 #[test]
