@@ -23,7 +23,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-fourth unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow sites bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host protection order
+.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-fourth unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow sites bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host protection order joins
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -349,6 +349,21 @@ ORDER ?= 5 1000 5
 
 order: deps ## rate and latency of replicated updates in a total order beside those without, over loopback: some minutes on a quiet machine
 	$(CARGO) run $(LOCKED) --release -p qsm-replica --example rate -- $(ORDER)
+
+# Joins of `make joins` in each order, and what else the program is told, e.g. JOINS_WITH="--orders total --seed 7".
+JOINS ?= 100
+JOINS_WITH ?=
+# The long snapshot: bytes, and bits a second that each host may send.
+SNAPSHOT ?= 1000000000
+LINK ?= 1000000000
+
+joins: deps ## replicas that join during 50,000 updates/s while others are killed, and a snapshot of 1 GB, judged; as root between hosts of a lab, otherwise over loopback: minutes on a quiet machine
+	$(CARGO) build $(LOCKED) --release -p qsm-system
+	@failed=0; \
+	$(TARGET_DIR)/release/joins --joins $(JOINS) $(JOINS_WITH) || failed=1; \
+	$(TARGET_DIR)/release/joins --orders source --snapshot $(SNAPSHOT) --limit $(LINK) --runs 3 || failed=1; \
+	$(TARGET_DIR)/release/joins --orders source --snapshot $(SNAPSHOT) --runs 3 || failed=1; \
+	exit $$failed
 
 figures: ## run the experiments of the papers and write docs/figures; an hour on two cores
 	$(CARGO) build $(LOCKED) --release -p qsm-cli

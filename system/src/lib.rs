@@ -6,6 +6,7 @@ pub mod clock;
 pub mod cluster;
 pub mod figure;
 pub mod flow;
+pub mod joins;
 pub mod machine;
 pub mod pacer;
 pub mod page;

@@ -32,13 +32,15 @@ pub fn counted<T>(mut experiment: impl FnMut() -> Result<T, Failure>) -> Result<
 
 /// CPU time of the whole machine since it was started, ticks.
 #[derive(Debug, Clone, Copy)]
-struct CpuTime {
+pub struct CpuTime {
     all: f64,
     stolen: f64,
 }
 
 impl CpuTime {
-    fn read() -> Self {
+    /// CPU time so far.
+    #[must_use]
+    pub fn read() -> Self {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let fields = text.lines().next().unwrap_or_default().split_whitespace();
         // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in user.
@@ -47,6 +49,12 @@ impl CpuTime {
             all: ticks.iter().sum(),
             stolen: ticks.get(7).copied().unwrap_or(0.0),
         }
+    }
+
+    /// A part of the time since then was the host's for so little that what was measured counts.
+    #[must_use]
+    pub fn counts_since(self, before: Self) -> bool {
+        self.stolen_since(before) <= STEAL_MAX
     }
 
     fn stolen_since(self, before: Self) -> f64 {

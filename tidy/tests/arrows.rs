@@ -154,7 +154,7 @@ const ARROWS: [(&str, &[&str]); 43] = [
             "qsm-lab",
         ],
     ),
-    ("qsm-system", &["qsm", "qsm-lab"]),
+    ("qsm-system", &["qsm", "qsm-replica", "qsm-lab"]),
     ("tidy", &[]),
 ];
 
