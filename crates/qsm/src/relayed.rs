@@ -1,6 +1,7 @@
 //! Messages of other sites: a trailer behind a message's content says from where a gateway has it.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use qsm_wire::{Incarnation, NodeId, Origin};
@@ -193,6 +194,58 @@ impl RelayedNumbers {
     }
 }
 
+/// Newest numbers of relayed messages that were delivered here. Where a site has several gateways, one that takes over
+/// from another publishes again what may not have reached everybody: what is no newer is dropped. Rule R-RELAY-63.
+#[derive(Debug, Default)]
+pub(crate) struct RelayedOnce {
+    newest: HashMap<Source, u64>,
+}
+
+/// A sender at another site, in a group.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Source {
+    group: u64,
+    sender: Origin,
+    /// Filled with zeros.
+    site: [u8; SITE_BYTES_MAX],
+}
+
+impl RelayedOnce {
+    /// The number by which a group of this name is known here.
+    pub(crate) fn group(&self, name: &str) -> u64 {
+        self.newest.hasher().hash_one(name)
+    }
+
+    /// Takes note of a message of a group; false if it is relayed, and has come by another gateway.
+    #[inline]
+    pub(crate) fn takes(&mut self, group: u64, message: &[u8]) -> bool {
+        match Relayed::split(message) {
+            None => true,
+            Some((_, relayed)) => self.is_newer(group, &relayed),
+        }
+    }
+
+    #[cold]
+    fn is_newer(&mut self, group: u64, relayed: &Relayed<'_>) -> bool {
+        let mut site = [0; SITE_BYTES_MAX];
+        let name = relayed.site.as_bytes();
+        site[..name.len()].copy_from_slice(name);
+        let sender = relayed.sender;
+        if self.newest.len() == SENDERS_MAX {
+            self.newest.clear();
+        }
+        let source = Source {
+            group,
+            sender,
+            site,
+        };
+        let newest = self.newest.entry(source).or_default();
+        let is_newer = relayed.number > *newest;
+        *newest = relayed.number.max(*newest);
+        is_newer
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,6 +294,37 @@ mod tests {
         assert_eq!(numbers.check(&one, &elsewhere), RelayedOrder::First);
         numbers.forget();
         assert_eq!(numbers.check(&one, &ticker(20)), RelayedOrder::First);
+    }
+
+    /// R-RELAY-63: of each sender, site and group by itself; what is not relayed passes.
+    #[test]
+    fn what_another_gateway_publishes_again_is_not_taken() {
+        let mut once = RelayedOnce::default();
+        let (one, other) = (once.group("one"), once.group("other"));
+        let message = |relayed: Relayed<'_>| {
+            let mut bytes = b"1.0842".to_vec();
+            relayed.append(&mut bytes);
+            bytes
+        };
+        let elsewhere = Relayed {
+            site: "lon",
+            ..ticker(1)
+        };
+        for (group, relayed, expected) in [
+            (one, ticker(7), true),
+            (one, ticker(7), false),
+            (one, ticker(9), true),
+            (one, ticker(8), false),
+            (other, ticker(7), true),
+            (one, elsewhere, true),
+        ] {
+            assert_eq!(
+                once.takes(group, &message(relayed)),
+                expected,
+                "{relayed:?}"
+            );
+        }
+        assert!(once.takes(one, b"its own") && once.takes(one, b"its own"));
     }
 
     #[test]

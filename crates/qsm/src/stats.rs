@@ -81,6 +81,8 @@ qsm_metrics::metrics! {
         readers_full: counter(times),
         /// Messages that no subscription wanted any more.
         messages_unwanted: counter(messages),
+        /// Messages of another site that had come by another gateway of this one.
+        relayed_again: counter(messages),
         /// Times that the send buffer was full and sending went on later.
         send_blocked: counter(times),
         /// Trains or datagrams that the system refused to send; the protocol repairs that.

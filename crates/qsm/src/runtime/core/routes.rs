@@ -21,6 +21,7 @@ use crate::error::{CloseReason, RecvError};
 use crate::handoff::message::{Message, MessageRef};
 use crate::handoff::received::{Back, Delivery, Excluded, Lost, LostCause, LostPackets, Received};
 use crate::handoff::sink::Sink;
+use crate::relayed::RelayedOnce;
 use crate::snapshot::SubscriptionRow;
 use crate::stats::{RuntimeStats, SubscriptionStats};
 
@@ -61,6 +62,8 @@ struct Name {
 
 struct Bound {
     name: Arc<str>,
+    /// By which the numbers of relayed messages know it.
+    relayed: u64,
     audience: Audience,
 }
 
@@ -144,6 +147,7 @@ pub(super) struct Routes {
     behind: Vec<usize>,
     catch_up_at: Instant,
     readers: FullQueues,
+    relayed: RelayedOnce,
     /// Messages handed out so far.
     deliveries: u64,
     /// When the turn began, of a node with a latency budget.
@@ -584,6 +588,7 @@ impl Routes {
             self.table.resize_with(index(group) + 1, || None);
         }
         self.table[index(group)] = Some(Bound {
+            relayed: self.relayed.group(&name),
             name,
             audience: entry.audience.clone(),
         });
@@ -606,6 +611,10 @@ impl Deliver for Routes {
             && let Sink::Upcall(upcall) = &mut subscriber.sink
         {
             for message in run {
+                if !self.relayed.takes(bound.relayed, message.bytes) {
+                    self.stats.relayed_again += 1;
+                    continue;
+                }
                 self.stats.upcalls += 1;
                 upcall(Delivery::Message(lend(bound, message)));
             }
@@ -619,6 +628,10 @@ impl Deliver for Routes {
             self.stats.messages_unwanted += 1;
             return;
         };
+        if !self.relayed.takes(bound.relayed, message.bytes) {
+            self.stats.relayed_again += 1;
+            return;
+        }
         self.deliveries += 1;
         for place in &bound.audience.ordered {
             let Some(subscriber) = &mut self.subscribers[*place] else {

@@ -5,6 +5,7 @@ use qsm_wire::{Incarnation, Origin};
 use super::*;
 use crate::handoff::inbox::Inbox;
 use crate::handoff::message::{Capacity, Overflow};
+use crate::relayed::Relayed;
 
 /// Routes with subscribers of these groups, and what each has.
 fn routes(subscribers: &[&[&str]], messages: usize) -> (Routes, Vec<Arc<Inbox<Received>>>) {
@@ -88,6 +89,43 @@ fn a_number_belongs_to_the_group_that_it_was_told_of_last() {
     deliver(&mut routes, 3, 1);
     assert_eq!(yields(&inboxes[1]), ["excluded 1", "y1"]);
     assert_eq!(routes.stats().messages_unwanted, 2);
+}
+
+/// R-RELAY-63: also for upcalls, and where the group's number changes.
+#[test]
+fn what_a_second_gateway_publishes_again_reaches_no_subscription() {
+    let (mut routes, inboxes) = routes(&[&["x"], &["x", "y"]], 100);
+    let (upcalls, upcalled) = channel();
+    let upcall = move |delivery: Delivery<'_>| {
+        let message = delivery.message().map(|message| message.number);
+        upcalls.send(message).unwrap();
+    };
+    routes.add(
+        9,
+        &[Arc::from("y")].into(),
+        Sink::Upcall(Box::new(upcall)),
+        None,
+    );
+    let mut relay = |group: u32, number: u64, relayed: u64| {
+        let mut bytes = b"1.0842".to_vec();
+        Relayed::new("fra", "ticker", Origin::default(), relayed).append(&mut bytes);
+        routes.deliver(qsm_proto::Delivery {
+            group: GroupId(group),
+            sender: Origin::default(),
+            number,
+            bytes: &bytes,
+        });
+        routes.name_group(GroupId(1), "x");
+    };
+    for (number, relayed) in [(1, 40), (2, 41), (3, 40), (4, 41), (5, 42)] {
+        relay(1, number, relayed);
+    }
+    relay(2, 6, 1);
+    relay(2, 7, 1);
+    assert_eq!(yields(&inboxes[0]), ["x1", "x2", "x5"]);
+    assert_eq!(yields(&inboxes[1]), ["x1", "x2", "x5", "y6"]);
+    assert_eq!(upcalled.try_iter().collect::<Vec<_>>(), [Some(6)]);
+    assert_eq!(routes.stats().relayed_again, 3);
 }
 
 #[test]
