@@ -54,8 +54,11 @@
 //! assert_eq!(&payload[..], b"hello");
 //! ```
 //!
+//! Two gateways of a site are a source and a receiver each, and take turns in publishing by two more state machines,
+//! [`Merge`] and [`Standby`].
+//!
 //! Datagrams are not authenticated: a relay believes its parent and who says to be a child of it. Its
-//! rules are R-RELAY-1 to R-RELAY-21, R-RELAY-40 to R-RELAY-43 in PROTOCOL.md, section 10.
+//! rules are R-RELAY-1 to R-RELAY-21, R-RELAY-40 to R-RELAY-43, R-RELAY-60 to R-RELAY-63 in PROTOCOL.md, section 10.
 
 #![forbid(unsafe_code)]
 
@@ -67,6 +70,7 @@ mod departures;
 mod gauge;
 mod limits;
 mod links;
+mod merge;
 mod model;
 mod nack;
 mod outbox;
@@ -79,6 +83,7 @@ mod relay;
 mod reporter;
 mod session;
 mod source;
+mod standby;
 mod stats;
 mod timers;
 mod timing;
@@ -86,6 +91,7 @@ mod track;
 mod window;
 
 pub use links::Links;
+pub use merge::{MERGE_WAIT, Merge, MergeStats, Numbered};
 pub use pace::RateBounds;
 pub use packet::{
     Body, DATA_HEADER_BYTES, Data, Echo, Feedback, HEADER_BYTES, Heartbeat, Join, Joined, Kind,
@@ -95,6 +101,7 @@ pub use packet::{
 pub use receiver::{Event, Receiver};
 pub use relay::{CHILDREN_MAX, Loop, Onward, Relay, SESSIONS_MAX};
 pub use source::{PAYLOAD_MAX, SendError, Source, To};
+pub use standby::{Release, STANDBY_TICK, Standby, StandbySettings, StandbyStats, Turn};
 pub use stats::{ReceiverStats, RelayStats, SourceStats};
 pub use timing::Timing;
 pub use track::{Arrival, TrackList};
