@@ -40,6 +40,7 @@ const RELAYED_BY_TOKENS: &str = "tests/relays.rs runs such commands, with other 
 const SEALED: &str = "tests/contents.rs runs it, over loopback";
 const TWO_PARENTS: &str = "tests/relays.rs runs it, over loopback";
 const JOINED: &str = "tests/relays.rs runs it, between clusters over loopback";
+const TWO_GATEWAYS: &str = "tests/gateways.rs runs them over loopback";
 const RELAYED: &str = "tests/hosts.rs runs it, between sites of a lab";
 const BUDGETED: &str = "tests/budget.rs runs it, with a reader";
 const POD: &str =
@@ -301,6 +302,16 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "operate/relays.md",
         "qsm relay site lon --group 'prices/**' --from fra=gateway.fra.example:4490",
         NotHere(JOINED),
+    ),
+    (
+        "operate/relays.md",
+        "qsm relay site fra --group 'prices/**' --from lon=a.lon.example:4490,lon=b.lon.example:4490",
+        NotHere(TWO_GATEWAYS),
+    ),
+    (
+        "operate/relays.md",
+        "qsm relay site lon --group 'prices/**' --from fra=a.fra.example:4490,fra=b.fra.example:4490",
+        NotHere(TWO_GATEWAYS),
     ),
     (
         "operate/relays.md",

@@ -28,7 +28,7 @@ const BURST: u32 = 200;
 const PER_SECOND: u32 = 20;
 
 /// Names of what happens. They are stable: programs that read notices know them.
-pub const EVENTS: [&str; 60] = [
+pub const EVENTS: [&str; 62] = [
     "address-lost",
     "admitted",
     "alone",
@@ -80,8 +80,10 @@ pub const EVENTS: [&str; 60] = [
     "service-lost",
     "service-not-embedded",
     "service-yielded",
+    "standing-by",
     "stranger",
     "subscribed",
+    "taken-over",
     "unconfirmed",
     "unicast",
     "unlinked",

@@ -121,7 +121,7 @@ impl Lines {
 
     /// Waits for a line.
     #[track_caller]
-    pub(crate) fn wait(&self, what: &str, is: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn wait(&self, what: &str, mut is: impl FnMut(&str) -> bool) -> String {
         let until = Instant::now() + PATIENCE;
         let mut before = Vec::new();
         loop {

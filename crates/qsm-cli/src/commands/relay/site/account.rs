@@ -1,5 +1,6 @@
 //! Counters of a gateway: its own, its stream's, and those of other sites' streams.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use qsm::Node;
@@ -10,13 +11,16 @@ use qsm_relay::{ReceiverStats, SourceStats};
 use serde_json::{Value, json};
 
 use super::stats::SiteCounts;
+use super::turns::Turns;
 use crate::commands::relay::account::Books;
 use crate::stats::{self, Served};
 
-/// Account of another site's receiver.
+/// Account of a receiver of another site's gateway.
 #[derive(Clone)]
 pub(super) struct SiteBooks {
     pub(super) site: String,
+    /// Address of the gateway, or of a relay between.
+    pub(super) gateway: String,
     pub(super) books: Books<ReceiverStats>,
 }
 
@@ -25,6 +29,7 @@ pub(super) struct SiteBooks {
 pub(super) struct Accounts {
     pub(super) counts: Arc<SiteCounts>,
     pub(super) source: Books<SourceStats>,
+    pub(super) turns: Arc<Turns>,
     pub(super) receivers: Vec<SiteBooks>,
 }
 
@@ -37,8 +42,14 @@ impl Accounts {
             stats::add_node(&mut page, &node)?;
             page.add(&accounts.counts.read(), &[]);
             accounts.source.newest().add_to(&mut page, &[]);
-            for SiteBooks { site, books } in &accounts.receivers {
-                books.newest().add_to(&mut page, &[("site", site)]);
+            for site in accounts.sites() {
+                let (merge, standby) = accounts.turns.stats(site);
+                page.add(&merge, &[("site", site)]);
+                page.add(&standby, &[("site", site)]);
+            }
+            for one in &accounts.receivers {
+                let labels = [("site", &*one.site), ("gateway", &*one.gateway)];
+                one.books.newest().add_to(&mut page, &labels);
             }
             Ok(page)
         })
@@ -51,24 +62,42 @@ impl Accounts {
             stats::of_counters(&self.counts.read(), format);
         }
         self.source.newest().say(options);
+        if let Some(format) = options.format(false) {
+            for site in self.sites() {
+                let (merge, standby) = self.turns.stats(site);
+                stats::of_counters(&merge, format);
+                stats::of_counters(&standby, format);
+            }
+        }
         for one in &self.receivers {
             one.books.newest().say(options);
         }
     }
 
-    /// As an object: of the gateway, of its stream, and of other sites' streams by their names.
+    /// As an object: of the gateway, of its stream, and of other sites by their names.
     pub(super) fn object(&self) -> Value {
-        let own: Value =
-            serde_json::from_str(&metrics::json(&self.counts.read())).unwrap_or_default();
+        let read = |text: String| serde_json::from_str::<Value>(&text).unwrap_or_default();
+        let own = read(metrics::json(&self.counts.read()));
         let [source, links, pieces, port] = self.source.newest().objects();
         let of = |one: &SiteBooks| {
             let [receiver, links, pieces, port] = one.books.newest().objects();
-            (
-                one.site.clone(),
-                json!({ "receiver": receiver, "links": links, "pieces": pieces, "port": port }),
-            )
+            let account =
+                json!({ "receiver": receiver, "links": links, "pieces": pieces, "port": port });
+            (one.gateway.clone(), account)
         };
-        let from: serde_json::Map<String, Value> = self.receivers.iter().map(of).collect();
+        let from = self.sites().into_iter().map(|site| {
+            let receivers = self.receivers.iter().filter(|one| one.site == site);
+            let gateways: serde_json::Map<String, Value> = receivers.map(of).collect();
+            let (merge, standby) = self.turns.stats(site);
+            let (merge, standby) = (read(metrics::json(&merge)), read(metrics::json(&standby)));
+            let account = json!({ "gateways": gateways, "merge": merge, "standby": standby });
+            (site.to_owned(), account)
+        });
+        let from: serde_json::Map<String, Value> = from.collect();
         json!({ "site": own, "source": source, "links": links, "pieces": pieces, "port": port, "from": from })
+    }
+
+    fn sites(&self) -> BTreeSet<&str> {
+        self.receivers.iter().map(|one| &*one.site).collect()
     }
 }

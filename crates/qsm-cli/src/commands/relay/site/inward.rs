@@ -1,9 +1,8 @@
-//! A receiver of another site's stream.
+//! A receiver of the stream of a gateway of another site.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
 use qsm_console::failure::Failure;
@@ -15,7 +14,7 @@ use serde_json::json;
 use super::account::SiteBooks;
 use super::end::End;
 use super::names::stream_of;
-use super::publishing::{Common, Piece, Publishing};
+use super::publishing::{Common, Piece};
 use super::stats::SiteCounts;
 use crate::commands::relay::account::{Account, Books};
 use crate::commands::relay::content::{ContentArgs, Contents};
@@ -24,16 +23,16 @@ use crate::commands::relay::patience::Patience;
 use crate::commands::relay::port::{BATCH, LOOK, Port};
 use crate::commands::relay::stream::{session, timing};
 
-/// Packets that wait to be published. Further ones are not acknowledged, so that the other site's gateway waits.
-const WAITING_MAX: usize = 1024;
 /// Time after which a full queue is asked again.
 const AGAIN: Duration = Duration::from_millis(5);
 /// Time after which a site that has ended is asked for again.
 const REJOIN: Duration = Duration::from_secs(1);
 
-/// Another site, seen from here.
+/// A gateway of another site, seen from here.
 pub(super) struct Inward {
     site: String,
+    /// Which of the site's gateways it is, counted.
+    gateway: usize,
     parent: SocketAddr,
     port: Port,
     /// None between the end of a stream and the next attempt to get it.
@@ -45,7 +44,6 @@ pub(super) struct Inward {
     rejoin: Instant,
     pending: Option<Piece>,
     put: SyncSender<Piece>,
-    thread: JoinHandle<()>,
     books: Books<ReceiverStats>,
     counts: Arc<SiteCounts>,
     end: Arc<End>,
@@ -53,45 +51,55 @@ pub(super) struct Inward {
     out: Vec<u8>,
 }
 
+/// A gateway of another site, and the port by which it is heard.
+pub(super) struct Gate {
+    pub(super) site: String,
+    /// Which of the site's gateways it is, counted.
+    pub(super) gateway: usize,
+    pub(super) port: Port,
+    pub(super) parent: SocketAddr,
+}
+
 impl Inward {
-    /// A receiver of a site's stream from this parent, which gives it to be published.
+    /// A receiver of the stream of a site from this gateway, or a relay between, which puts packets there.
     pub(super) fn new(
-        site: &str,
-        port: Port,
-        parent: SocketAddr,
+        from: Gate,
         content: &ContentArgs,
-        publishing: Publishing,
+        put: SyncSender<Piece>,
         common: &Common,
     ) -> Result<Self, Failure> {
-        let stream = stream_of(site);
-        let contents = content.contents(&stream)?;
-        let (put, packets) = sync_channel(WAITING_MAX);
-        let named = thread::Builder::new().name(format!("from {site}"));
-        let thread = named.spawn(move || publishing.run(&packets));
+        let Gate {
+            site,
+            gateway,
+            port,
+            parent,
+        } = from;
+        let stream = stream_of(&site);
         Ok(Self {
-            site: site.to_owned(),
+            gateway,
             parent,
             port,
             receiver: None,
             session: session(&stream, content.content_key.is_some()),
-            contents,
+            contents: content.contents(&stream)?,
             doubt: format!("; and is its site called {site}{}", content.doubt()),
             rejoin: Instant(0),
             pending: None,
             put,
-            thread: thread.map_err(|error| Failure::io("start a thread", &error))?,
             books: Books::default(),
             counts: Arc::clone(&common.counts),
             end: Arc::clone(&common.end),
             json: common.json,
             out: Vec::new(),
+            site,
         })
     }
 
-    /// Its site, and its newest account.
+    /// Its site and address, and its newest account.
     pub(super) fn books(&self) -> SiteBooks {
         SiteBooks {
             site: self.site.clone(),
+            gateway: self.parent.to_string(),
             books: self.books.clone(),
         }
     }
@@ -118,9 +126,7 @@ impl Inward {
         }
         self.transmit();
         self.port.close();
-        drop(self.put);
-        let ended = self.thread.join();
-        ended.map_err(|_| Failure::failed("publishing has failed", "start it again"))
+        Ok(())
     }
 
     /// Waits for something, and carries it out.
@@ -186,7 +192,13 @@ impl Inward {
                 }) => {
                     let content = self.contents.open(self.port.now(), payload);
                     self.counts.unopened.add(u64::from(content.is_none()));
-                    self.pending = content.map(|bytes| Piece { number, bytes });
+                    let gateway = self.gateway;
+                    let piece = |bytes| Piece {
+                        gateway,
+                        number,
+                        bytes,
+                    };
+                    self.pending = content.map(piece);
                 }
                 Some(Event::Joined { .. }) => self.say("joined")?,
                 Some(Event::Lost { first, last }) => self.lost(last - first + 1),
@@ -221,14 +233,16 @@ impl Inward {
         let site = &self.site;
         if packets > WINDOW_MAX {
             let line = format!(
-                "the gateway of site {site} was started again; the numbers of messages show what it missed"
+                "the gateway of site {site} at {} was started again; the numbers of messages show what it missed",
+                self.parent
             );
             Note::warn("lost", &line).say();
             return;
         }
         self.counts.packets_lost.add(packets);
         let line = format!(
-            "LOST: {packets} packets of site {site}; the numbers of later messages show which they had"
+            "LOST: {packets} packets of site {site} from {}; the numbers of later messages show which they had",
+            self.parent
         );
         Note::warn("lost", &line).say();
     }

@@ -1,5 +1,5 @@
-//! A site's gateway: a node of its cluster, the source of its stream, and a receiver of other sites'. Rules
-//! R-RELAY-26 to R-RELAY-30.
+//! A site's gateway: a node of its cluster, the source of a stream of the site, and a receiver of other sites'. Rules
+//! R-RELAY-26 to R-RELAY-30, with other gateways of the site R-RELAY-60 to R-RELAY-63.
 
 mod account;
 mod end;
@@ -9,12 +9,15 @@ mod outgoing;
 mod outward;
 mod packets;
 mod publishing;
+mod sorting;
 mod stats;
+mod turns;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -31,12 +34,14 @@ use serde_json::json;
 
 use self::account::Accounts;
 use self::end::End;
-use self::inward::Inward;
+use self::inward::{Gate, Inward};
 use self::names::{Remote, remote, site_name, stream_of};
 use self::outgoing::Outgoing;
 use self::outward::Outward;
-use self::publishing::{Common, Publishing};
+use self::publishing::{Common, Piece, Publishing, WAITING_MAX};
+use self::sorting::Sorting;
 use self::stats::SiteCounts;
+use self::turns::Turns;
 use super::account::Books;
 use super::content::ContentArgs;
 use super::events::Events;
@@ -51,6 +56,8 @@ use crate::node;
 
 /// Time between two looks at events of the node.
 const LOOK: Duration = Duration::from_millis(100);
+/// Most gateways of another site.
+const GATEWAYS_MAX: usize = 8;
 /// Most time for saying goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -60,6 +67,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
     "qsm relay site fra --group 'prices/**' --from lon=gateway.lon.example:4490   in Frankfurt"
     "qsm relay site lon --group 'prices/**' --from fra=gateway.fra.example:4490   in London"
     "qsm relay site fra --group news --from lon=gateway.lon.example:4490 --link-identity fra.key"
+    "qsm relay site fra --group news --from lon=a.lon.example:4490,lon=b.lon.example:4490   two in London"
 ))]
 pub(crate) struct SiteArgs {
     /// Name of this site; each has another, at all gateways the same
@@ -68,8 +76,9 @@ pub(crate) struct SiteArgs {
     /// Groups that sites have in common, names or patterns. The gateway reads all messages to them
     #[arg(long, required = true, value_name = "GROUP")]
     pub(crate) group: Vec<String>,
-    /// Another site, by its name, and its gateway or a relay between. Without one, messages only go out
-    #[arg(long, value_name = "SITE=HOST:PORT", value_parser = remote)]
+    /// Another site, by its name, and its gateway or a relay between; a site with two gateways twice. Without one,
+    /// messages only go out
+    #[arg(long, value_name = "SITE=HOST:PORT", value_delimiter = ',', value_parser = remote)]
     pub(crate) from: Vec<Remote>,
     /// Where other sites' gateways reach this one; to them it speaks from this address, too, and any port
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = LISTEN)]
@@ -85,6 +94,10 @@ pub(crate) struct SiteArgs {
     /// Memory for this site's messages that wait to be sent, with suffix k, M or G
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = size)]
     pub(crate) queue: usize,
+    /// Memory for messages of another site, each, that another gateway of this one publishes: they are kept until
+    /// everybody has them, and published if it ceases; with suffix k, M or G
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = size)]
+    pub(crate) standby: usize,
     /// Policy where other sites are slower than this one's publishers, and that memory is full
     #[arg(long, value_name = "POLICY", default_value = "hold")]
     pub(crate) overflow: Full,
@@ -136,36 +149,93 @@ impl SiteArgs {
         Port::open(listen, self.links.link_loss, &guard, place)
     }
 
-    /// A port for each other site, and where its gateway is.
-    fn open_remotes(&self) -> Result<Vec<(&Remote, Port, SocketAddr)>, Failure> {
+    /// A port for each gateway of other sites, and where it is.
+    fn open_gates(&self) -> Result<Vec<Gate>, Failure> {
         let own = SocketAddr::new(self.listen.ip(), 0);
-        let opened = self.from.iter().map(|one| {
-            let port = self.open(own, Place::Receiver(&stream_of(&one.site)))?;
-            let parent = parent_address(&one.parent, port.address()?)?;
-            Ok((one, port, parent))
+        let opened = self.gateways().into_iter().flat_map(|(site, parents)| {
+            let parents = parents.into_iter().enumerate();
+            parents.map(move |(gateway, parent)| {
+                let port = self.open(own, Place::Receiver(&stream_of(site)))?;
+                let parent = parent_address(parent, port.address()?)?;
+                let site = site.to_owned();
+                Ok(Gate {
+                    site,
+                    gateway,
+                    port,
+                    parent,
+                })
+            })
         });
         opened.collect()
     }
 
-    /// Checks what two options say together.
-    fn check(&self) -> Result<Vec<Pattern>, Failure> {
-        let mut sites = BTreeSet::from([&self.site]);
-        let mut places = BTreeSet::new();
+    /// Where the gateways of each other site are.
+    fn gateways(&self) -> BTreeMap<&str, Vec<&str>> {
+        let mut sites = BTreeMap::<&str, Vec<&str>>::new();
         for Remote { site, parent } in &self.from {
-            if !sites.insert(site) {
-                return Err(Failure::usage(
-                    format!("two sites are called {site}"),
-                    "give each site, and this one, another name, at all gateways the same",
-                ));
-            }
+            sites.entry(site).or_default().push(parent);
+        }
+        sites
+    }
+
+    /// Checks what options say together.
+    fn check(&self) -> Result<Vec<Pattern>, Failure> {
+        let site = &self.site;
+        let gateways = self.gateways();
+        if gateways.contains_key(&**site) {
+            return Err(Failure::usage(
+                format!("two sites are called {site}"),
+                "give each site, and this one, another name, at all gateways the same; other gateways of this \
+                 site are not named",
+            ));
+        }
+        let mut places = BTreeSet::new();
+        for Remote { parent, .. } in &self.from {
             if !places.insert(parent) {
                 return Err(Failure::usage(
-                    format!("two sites are at {parent}"),
-                    "name the gateway of each; a relay passes on what its own parent has, of one site",
+                    format!("two gateways are at {parent}"),
+                    "name each once; a relay passes on what its own parent has, of one gateway",
                 ));
             }
         }
+        if let Some((other, _)) = gateways.iter().find(|(_, all)| all.len() > GATEWAYS_MAX) {
+            return Err(Failure::usage(
+                format!("site {other} has more than {GATEWAYS_MAX} gateways"),
+                "name fewer of them: two are enough for one of them to fail",
+            ));
+        }
         self.group.iter().map(|name| check_pattern(name)).collect()
+    }
+
+    /// Receivers of other sites' gateways, and what publishes their messages: one for each site.
+    fn inwards(
+        &self,
+        gates: Vec<Gate>,
+        patterns: &[Pattern],
+        node: &Node,
+        common: &Common,
+    ) -> Result<(Vec<Inward>, Vec<Published>), Failure> {
+        let (mut publishing, mut puts) = (Vec::new(), BTreeMap::new());
+        for (other, gateways) in self.gateways() {
+            let sorting = Sorting::new(other, gateways.len(), patterns, common);
+            let (put, packets) = sync_channel(WAITING_MAX);
+            publishing.push((Publishing::new(other, node, sorting, common), packets));
+            puts.insert(other, put);
+        }
+        let inward = |gate: Gate| {
+            let put = puts[&*gate.site].clone();
+            Inward::new(gate, &self.links.content, put, common)
+        };
+        let inwards: Result<Vec<Inward>, Failure> = gates.into_iter().map(inward).collect();
+        Ok((inwards?, publishing))
+    }
+
+    /// Its turns among gateways of its site: of two that publish the one with the lower number of a node goes on.
+    fn turns(&self, node: &Node) -> Turns {
+        let rank = node.ids().map(|id| id.0).min().unwrap_or_default();
+        let gateways = self.gateways();
+        let sites = gateways.iter().map(|(site, all)| (*site, all.len()));
+        Turns::new(rank, self.standby, sites)
     }
 
     fn subscribe(&self, node: &Node) -> Result<Subscription, Failure> {
@@ -180,11 +250,15 @@ impl SiteArgs {
     }
 }
 
+/// Publishing of a site's messages, and packets that it takes them out of.
+type Published = (Publishing, Receiver<Piece>);
+
 /// Parts of a gateway, before they run.
 struct Gateway {
     node: Node,
     outward: Outward,
     inwards: Vec<Inward>,
+    publishing: Vec<Published>,
     accounts: Accounts,
     notices: Notices,
     end: Arc<End>,
@@ -199,6 +273,7 @@ pub(super) fn run(args: &SiteArgs) -> Result<(), Failure> {
         node,
         outward,
         inwards,
+        publishing,
         accounts,
         mut notices,
         end,
@@ -209,6 +284,9 @@ pub(super) fn run(args: &SiteArgs) -> Result<(), Failure> {
         scope.spawn(move || ends.take(outward.run()));
         for inward in inwards {
             scope.spawn(move || ends.take(inward.run()));
+        }
+        for (publishing, packets) in publishing {
+            scope.spawn(move || publishing.run(&packets));
         }
         while !end.is_near() {
             notices.drain();
@@ -235,7 +313,7 @@ impl Gateway {
         let sealer = content.sealer(&stream)?;
         let port = args.open(args.listen, Place::Source(&stream))?;
         let listening = port.address()?;
-        let remotes = args.open_remotes()?;
+        let gates = args.open_gates()?;
         // What it publishes itself has come from other sites, and never leaves.
         let outward = |builder: Builder| builder.own_messages(false);
         let node = node::start_own(&args.node, Embedded::IfNoneFound, outward)?;
@@ -252,17 +330,12 @@ impl Gateway {
             &json!({ "event": "listening", "site": site, "address": listening }),
         )?;
         let common = Common {
+            turns: Arc::new(args.turns(&node)),
             counts: Arc::clone(&counts),
             end: Arc::clone(&end),
             json: args.json,
         };
-        let mut inwards = Vec::new();
-        for (one, port, parent) in remotes {
-            let publishing = Publishing::new(&one.site, &node, patterns, &common);
-            inwards.push(Inward::new(
-                &one.site, port, parent, content, publishing, &common,
-            )?);
-        }
+        let (inwards, publishing) = args.inwards(gates, patterns, &node, &common)?;
         let outgoing = Outgoing {
             site: site.clone(),
             node: node.clone(),
@@ -270,6 +343,7 @@ impl Gateway {
             subscription,
             sealer,
             counts: Arc::clone(&counts),
+            turns: Arc::clone(&common.turns),
             end: Arc::clone(&end),
         };
         let origin = Origin {
@@ -291,11 +365,13 @@ impl Gateway {
             accounts: Accounts {
                 counts,
                 source: outward.books.clone(),
+                turns: common.turns,
                 receivers: inwards.iter().map(Inward::books).collect(),
             },
             node,
             outward,
             inwards,
+            publishing,
             notices,
             end,
         })

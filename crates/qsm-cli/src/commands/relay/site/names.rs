@@ -3,12 +3,12 @@
 /// Longest name of a site, bytes.
 const SITE_BYTES_MAX: usize = 32;
 
-/// Another site.
+/// A gateway of another site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remote {
-    /// Its name.
+    /// Name of the site.
     pub(crate) site: String,
-    /// Its gateway, or a relay between, HOST:PORT.
+    /// The gateway, or a relay between, HOST:PORT.
     pub(crate) parent: String,
 }
 
@@ -26,7 +26,7 @@ pub(super) fn site_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads another site: its name and where it is.
+/// Reads a gateway of another site: the site's name and where the gateway is.
 ///
 /// # Errors
 /// It is none, in words.

@@ -14,6 +14,7 @@ use qsm_seal::ContentSealer;
 use super::end::End;
 use super::packets::{MESSAGE_BYTES_MAX, Packer};
 use super::stats::SiteCounts;
+use super::turns::Turns;
 use crate::commands::relay::input::{Fed, Feeder, sealed};
 use crate::senders::Senders;
 
@@ -32,6 +33,7 @@ pub(super) struct Outgoing {
     pub(super) subscription: Subscription,
     pub(super) sealer: Option<ContentSealer>,
     pub(super) counts: Arc<SiteCounts>,
+    pub(super) turns: Arc<Turns>,
     pub(super) end: Arc<End>,
 }
 
@@ -52,6 +54,7 @@ impl Outgoing {
             senders,
             site: self.site,
             counts: self.counts,
+            turns: self.turns,
         };
         while !self.end.is_near() {
             let Some(received) = self.subscription.recv_timeout(LOOK)? else {
@@ -95,6 +98,7 @@ struct Lines {
     packer: Packer,
     senders: Senders,
     counts: Arc<SiteCounts>,
+    turns: Arc<Turns>,
     /// The message with its trailer.
     message: Vec<u8>,
     /// A loop was found, and said.
@@ -115,12 +119,16 @@ impl Lines {
         }
     }
 
-    /// Messages that have come from a tree are never sent into one. Rule R-RELAY-26.
+    /// Messages that have come from a tree are never sent into one. Rule R-RELAY-26. Those of other sites another
+    /// gateway of this site has published. Rule R-RELAY-61.
     fn forward(&mut self, message: &Message) {
         if let Some(relayed) = message.relayed() {
             if relayed.site == self.site {
                 self.counts.looped.add(1);
                 self.tell_loop(message);
+            } else {
+                let rank = message.sender().node.0;
+                self.turns.hear(rank, message.group(), &relayed);
             }
             return;
         }
@@ -147,9 +155,9 @@ impl Lines {
         let (site, sender) = (&self.site, message.sender());
         let by = self.senders.name(sender).map(printable);
         let line = format!(
-            "messages of this site, {site}, come back to it by the gateway {}, which is in this cluster \
-             as well, or whose cluster has a gateway called {site}, too: end one, or give it its own \
-             --cluster and name; they are not sent on",
+            "messages of this site, {site}, come back to it by the gateway {}, which is one of another site \
+             and in this cluster as well, or whose cluster has a gateway called {site}, too: end one, or \
+             give it its own --cluster and name; they are not sent on",
             by.unwrap_or_else(|| sender.to_string())
         );
         Note::warn("looped", &line).group(message.group()).say();

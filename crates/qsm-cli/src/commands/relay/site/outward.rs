@@ -46,7 +46,7 @@ impl Outward {
             if source.receivers() != receivers {
                 receivers = source.receivers();
                 Events { json: self.json }.say(
-                    &format!("{receivers} sites get this one's messages"),
+                    &format!("{receivers} gateways of other sites get this one's messages"),
                     &json!({ "event": "receivers", "receivers": receivers }),
                 )?;
             }

@@ -1,19 +1,20 @@
 //! Messages of another site, published in this one.
 
 use std::collections::HashMap;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use qsm::{Node, Pattern, Publisher, Relayed, RelayedNumbers, RelayedOrder, SendError};
+use qsm::{Node, Publisher, Relayed, SendError};
 use qsm_console::log::Note;
 use qsm_console::table::printable;
+use qsm_relay::{Release, STANDBY_TICK, Turn};
 
 use super::end::End;
-use super::packets::{Record, Refused, Unpacker};
+use super::sorting::Sorting;
 use super::stats::SiteCounts;
+use super::turns::{Key, Turns};
 
 /// Time that a message waits for room at this cluster's senders. A node that holds them up is set aside before.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -23,105 +24,135 @@ const AGAIN: Duration = Duration::from_millis(1);
 const REOPEN: Duration = Duration::from_secs(10);
 /// Most groups that another site publishes to.
 const GROUPS_MAX: usize = 1 << 16;
+/// Packets of a site that wait to be published. Further ones are not acknowledged, so that the site's gateways wait.
+pub(super) const WAITING_MAX: usize = 1024;
 
 /// Things that the parts of other sites have in common.
 pub(super) struct Common {
     pub(super) counts: Arc<SiteCounts>,
+    pub(super) turns: Arc<Turns>,
     pub(super) end: Arc<End>,
     pub(super) json: bool,
 }
 
-/// A packet of the other site's stream.
+/// A packet of a stream of the other site.
 pub(super) struct Piece {
+    /// Which of the site's gateways sent it, counted.
+    pub(super) gateway: usize,
     pub(super) number: u64,
     pub(super) bytes: Arc<[u8]>,
 }
 
-/// Publishes what comes from another site.
+/// Publishes what comes from another site, while that is this gateway's turn.
 pub(super) struct Publishing {
     site: String,
     node: Node,
-    patterns: Vec<Pattern>,
-    unpacker: Unpacker,
-    numbers: RelayedNumbers,
+    sorting: Sorting,
     publishers: HashMap<Arc<str>, Outlet>,
+    turns: Arc<Turns>,
+    /// The turn that was told last.
+    told: Turn,
     counts: Arc<SiteCounts>,
     end: Arc<End>,
     room: Room,
-    /// A site that was found in the place of this one, and has been told of.
-    other: Option<String>,
 }
 
 impl Publishing {
-    /// For messages of this site to groups so named.
-    pub(super) fn new(site: &str, node: &Node, patterns: &[Pattern], common: &Common) -> Self {
+    /// For messages of this site.
+    pub(super) fn new(site: &str, node: &Node, sorting: Sorting, common: &Common) -> Self {
         Self {
             site: site.to_owned(),
             node: node.clone(),
-            patterns: patterns.to_vec(),
-            unpacker: Unpacker::new(site),
-            numbers: RelayedNumbers::default(),
+            sorting,
             publishers: HashMap::new(),
+            turns: Arc::clone(&common.turns),
+            told: Turn::StandingBy,
             counts: Arc::clone(&common.counts),
             end: Arc::clone(&common.end),
             room: Room::default(),
-            other: None,
         }
     }
 
     /// Publishes until there are no more packets.
     pub(super) fn run(mut self, packets: &Receiver<Piece>) {
-        while let Ok(packet) = packets.recv() {
-            match self.unpacker.take(packet.number, &packet.bytes) {
-                Ok(()) => {}
-                Err(Refused::Malformed) => self.counts.refused.add(1),
-                Err(Refused::Site(other)) => self.refuse(other),
+        loop {
+            if self.look() {
+                // Packets wait, and are not acknowledged, until another gateway has published or this one takes over.
+                if self.end.is_near() {
+                    return;
+                }
+                thread::sleep(AGAIN);
+            } else {
+                match packets.recv_timeout(STANDBY_TICK) {
+                    Ok(piece) => self.sorting.take(&piece),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
             }
-            while let Some(record) = self.unpacker.poll() {
-                self.publish(&record);
+            while let Some(release) = self.next() {
+                self.publish(&release);
             }
         }
     }
 
-    /// Another site is where this one was to be.
-    fn refuse(&mut self, other: String) {
-        self.counts.refused.add(1);
-        if self.other.as_ref() != Some(&other) {
-            let (site, shown) = (&self.site, printable(&other));
-            let line = format!(
-                "the gateway that --from names as {site} is that of site {shown}: nothing of it is taken; \
-                 give each site one name, at all gateways the same"
-            );
-            Note::warn("mismatched", &line).say();
-            self.other = Some(other);
-        }
-    }
-
-    fn publish(&mut self, record: &Record) {
-        let relayed = Relayed::split(&record.message);
-        let Some((_, relayed)) = relayed.filter(|(_, relayed)| relayed.site == self.site) else {
-            self.counts.refused.add(1);
-            return;
+    /// Takes over when that is due, and tells whether what is kept fills its memory.
+    fn look(&mut self) -> bool {
+        let now = self.turns.now();
+        let Some(mut part) = self.turns.of(&self.site) else {
+            return false;
         };
-        let served = self.patterns.iter().any(|one| one.matches(&record.group));
-        let known = self.publishers.contains_key(&*record.group);
-        if !served || (!known && self.publishers.len() == GROUPS_MAX) {
+        self.sorting.hand_on(&mut part);
+        part.standby.handle_timeout(now);
+        let (turn, company) = (part.standby.turn(), part.standby.has_company(now));
+        let full = turn == Turn::StandingBy && part.standby.is_full();
+        drop(part);
+        self.tell(turn, company);
+        full
+    }
+
+    fn next(&mut self) -> Option<Release<Key, Vec<u8>>> {
+        let mut part = self.turns.of(&self.site)?;
+        self.sorting.hand_on(&mut part);
+        part.standby.poll(self.turns.now())
+    }
+
+    /// Says who publishes, if other gateways of this site were heard.
+    fn tell(&mut self, turn: Turn, company: bool) {
+        if core::mem::replace(&mut self.told, turn) == turn || !company {
+            return;
+        }
+        let site = &self.site;
+        match turn {
+            Turn::Active => {
+                let line = format!(
+                    "the other gateways of this site have ceased to publish the messages of site {site}: this \
+                     one does now; see whether they run and reach that site"
+                );
+                Note::warn("taken-over", &line).say();
+            }
+            Turn::StandingBy => {
+                let line = format!(
+                    "another gateway of this site publishes the messages of site {site}: this one stands by"
+                );
+                Note::info("standing-by", &line).say();
+            }
+        }
+    }
+
+    fn publish(&mut self, release: &Release<Key, Vec<u8>>) {
+        let (group, _) = &release.message.key;
+        let known = self.publishers.contains_key(group);
+        if !known && self.publishers.len() == GROUPS_MAX {
             self.counts.unwanted.add(1);
             return;
         }
-        let group: Arc<str> = record.group.as_str().into();
         // Rule R-RELAY-29.
-        match self.numbers.check(&group, &relayed) {
-            RelayedOrder::Again => {
-                self.counts.duplicates.add(1);
-                return;
-            }
-            RelayedOrder::After { first, last } => {
-                self.tell_missing(&group, &relayed, first..=last);
-            }
-            _ => {}
+        if let Some((first, last)) = release.missing
+            && let Some((_, relayed)) = Relayed::split(&release.message.item)
+        {
+            self.tell_missing(group, &relayed, first, last);
         }
-        self.send(&group, &record.message);
+        self.send(group, &release.message.item);
     }
 
     /// Waits for room, and gives up when there is none for long: then this cluster and others hold each
@@ -139,6 +170,10 @@ impl Publishing {
                     if !self.end.is_near() && self.room.is_waited_for(began.elapsed()) =>
                 {
                     thread::sleep(AGAIN);
+                    // Who waits for room has not stood still.
+                    if let Some(mut part) = self.turns.of(&self.site) {
+                        part.standby.handle_timeout(self.turns.now());
+                    }
                 }
                 outcome => break outcome,
             }
@@ -172,8 +207,7 @@ impl Publishing {
         Note::warn("lost", &line).group(group).say();
     }
 
-    fn tell_missing(&self, group: &str, relayed: &Relayed<'_>, missing: RangeInclusive<u64>) {
-        let (first, last) = (*missing.start(), *missing.end());
+    fn tell_missing(&self, group: &str, relayed: &Relayed<'_>, first: u64, last: u64) {
         let messages = last - first + 1;
         self.counts.missing.add(messages);
         let (site, sender) = (&self.site, relayed.sender);

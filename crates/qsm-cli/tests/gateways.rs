@@ -1,0 +1,272 @@
+//! Two gateways at each of two sites, as processes over loopback: every subscriber has each message once, in order, while
+//! gateways are killed, stand still and come back. Rules R-RELAY-60 to R-RELAY-63.
+
+mod support;
+
+use std::io::Write;
+use std::process::{ChildStdin, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use support::relaying::free_ports;
+use support::{Cluster, Lines, Running, assert_code, subscribed};
+
+const SITES: [&str; 2] = ["fra", "lon"];
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Two clusters of this host, with two gateways each.
+struct Plant {
+    clusters: [Cluster; 2],
+    at: [[String; 2]; 2],
+}
+
+/// A gateway that is joined with both of the other site.
+struct Gateway {
+    running: Running,
+    said: Lines,
+    _told: Lines,
+}
+
+impl Plant {
+    fn start() -> (Self, [[Option<Gateway>; 2]; 2]) {
+        let [a, b, c, d] = free_ports();
+        let plant = Self {
+            clusters: [(); 2].map(|()| Cluster::new()),
+            at: [[a, b], [c, d]],
+        };
+        let gateways = [0, 1].map(|site| [0, 1].map(|number| Some(plant.gateway(site, number))));
+        for gateway in gateways.iter().flatten().flatten() {
+            gateway.is_joined();
+        }
+        (plant, gateways)
+    }
+
+    fn gateway(&self, site: usize, number: usize) -> Gateway {
+        let other = 1 - site;
+        let from = self.at[other]
+            .clone()
+            .map(|at| format!("{}={at}", SITES[other]));
+        let (name, from) = (name(site, number), from.join(","));
+        let words = [
+            "relay",
+            "site",
+            SITES[site],
+            "--group",
+            "prices/eur",
+            "--json",
+        ];
+        let listen = &*self.at[site][number];
+        let more = ["--name", &name, "--listen", listen, "--from", &from];
+        let mut running = self.clusters[site].start(&[&words[..], &more].concat());
+        Gateway {
+            said: Lines::of_stdout(&mut running.0),
+            _told: Lines::of_stderr(&mut running.0),
+            running,
+        }
+    }
+
+    fn subscriber(&self, site: usize) -> Subscriber {
+        let words = ["sub", "prices/eur", "--json"];
+        let (running, printed, _told) = subscribed(self.clusters[site].start(&words));
+        Subscriber {
+            running,
+            printed,
+            taken: 0,
+            _told,
+        }
+    }
+
+    /// A publisher in a site, for so many members.
+    fn ticker(&self, site: usize, members: &str) -> Ticker {
+        let words = ["pub", "prices/eur", "--frames", "--wait-members", members];
+        let mut command = self.clusters[site].command(&words);
+        let mut running = Running(command.stdin(Stdio::piped()).spawn().unwrap());
+        Ticker {
+            stdin: running.0.stdin.take().unwrap(),
+            ticks: 0,
+            running,
+        }
+    }
+}
+
+fn name(site: usize, number: usize) -> String {
+    format!("gate-{}-{number}", SITES[site])
+}
+
+impl Gateway {
+    /// It gets what both of the other site send, and they get what it sends.
+    fn is_joined(&self) {
+        let (mut joined, mut receivers) = (0, false);
+        self.said.wait("that it is joined", |line| {
+            joined += usize::from(line.contains("\"joined\""));
+            receivers |= line.contains("\"receivers\":2");
+            joined >= 2 && receivers
+        });
+    }
+
+    /// Ends it; returns all counters.
+    fn stop(self) -> Value {
+        self.running.terminate();
+        let stopped = self
+            .said
+            .wait("that it stops", |line| line.contains("stopped"));
+        serde_json::from_str::<Value>(&stopped).unwrap()["counters"].take()
+    }
+}
+
+/// A reader that has taken messages 1 to `taken`, and nothing else.
+struct Subscriber {
+    running: Running,
+    printed: Lines,
+    taken: u64,
+    _told: Lines,
+}
+
+impl Subscriber {
+    /// The next message, which has to be the next one of the ticker.
+    fn next(&mut self) -> Value {
+        let Some(line) = self.printed.within(PATIENCE) else {
+            panic!("nothing comes behind message {}", self.taken);
+        };
+        self.taken += 1;
+        let message: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(message["text"], self.taken.to_string(), "{line}");
+        message
+    }
+
+    /// The number of the gateway of a site that has published the next message there.
+    fn next_by(&mut self, site: usize) -> usize {
+        let message = self.next();
+        let by = [0, 1]
+            .into_iter()
+            .find(|number| message["name"] == name(site, *number));
+        by.unwrap_or_else(|| panic!("{message}"))
+    }
+
+    /// Nothing else has come.
+    fn end(self) {
+        self.running.terminate();
+        assert_eq!(self.printed.iter().collect::<Vec<_>>(), [""; 0]);
+        let output = self.running.output();
+        assert_code(&output, 0);
+    }
+}
+
+/// A publisher of 1, 2, 3, …
+struct Ticker {
+    stdin: ChildStdin,
+    ticks: u64,
+    running: Running,
+}
+
+impl Ticker {
+    fn tick(&mut self) {
+        self.ticks += 1;
+        let text = self.ticks.to_string();
+        let length = u32::try_from(text.len()).unwrap().to_le_bytes();
+        let frame = [&length, text.as_bytes()].concat();
+        self.stdin.write_all(&frame).unwrap();
+    }
+
+    /// Ticks as fast as it can, up to this number, and ends.
+    fn pour(mut self, last: u64) -> thread::JoinHandle<()> {
+        thread::spawn(move || {
+            while self.ticks < last {
+                self.tick();
+            }
+            drop(self.stdin);
+            assert_code(&self.running.output(), 0);
+        })
+    }
+}
+
+/// A tick that all have, the last of these in the other site.
+fn tick(ticker: &mut Ticker, near: &mut Subscriber, far: &mut Subscriber) -> usize {
+    ticker.tick();
+    assert!(near.next().get("origin").is_none());
+    far.next_by(1)
+}
+
+/// R-RELAY-60 to R-RELAY-63: of both sites one gateway is killed in mid-stream.
+#[test]
+fn gateways_that_are_killed_in_mid_stream_cost_and_double_nothing() {
+    const MESSAGES: u64 = 20_000;
+    let (plant, mut gateways) = Plant::start();
+    let (mut near, mut far) = (plant.subscriber(0), plant.subscriber(1));
+    let mut far_too = plant.subscriber(1);
+    let mut ticker = plant.ticker(0, "3");
+    let active = tick(&mut ticker, &mut near, &mut far);
+    let poured = ticker.pour(MESSAGES);
+    let reader = thread::spawn(move || {
+        (near.taken..MESSAGES).for_each(|_| drop(near.next()));
+        near
+    });
+    let until =
+        |far: &mut Subscriber, number: u64| (far.taken..number).for_each(|_| drop(far.next()));
+    until(&mut far, MESSAGES / 10);
+    gateways[1][active].take().unwrap().running.signal("-KILL");
+    until(&mut far, MESSAGES / 2);
+    gateways[0][0].take().unwrap().running.signal("-KILL");
+    until(&mut far, MESSAGES);
+    until(&mut far_too, MESSAGES);
+    poured.join().unwrap();
+    let near = reader.join().unwrap();
+    let other = gateways[1][1 - active].take().unwrap();
+    let site = other.stop()["site"].take();
+    assert_eq!((&site["missing"], &site["untaken"]), (&0.into(), &0.into()));
+    for subscriber in [near, far, far_too] {
+        subscriber.end();
+    }
+}
+
+/// R-RELAY-61 to R-RELAY-63: the one that publishes stands still, goes on, and takes over again when the other is killed.
+#[test]
+fn a_gateway_that_stands_still_is_replaced_and_doubles_nothing_when_it_goes_on() {
+    let (plant, mut gateways) = Plant::start();
+    let (mut near, mut far) = (plant.subscriber(0), plant.subscriber(1));
+    let mut ticker = plant.ticker(0, "3");
+    let first = tick(&mut ticker, &mut near, &mut far);
+    let [_, at_far] = &mut gateways;
+    let other = 1 - first;
+    at_far[first].as_ref().unwrap().running.signal("-STOP");
+    assert_eq!(tick(&mut ticker, &mut near, &mut far), other);
+    at_far[first].as_ref().unwrap().running.signal("-CONT");
+    for _ in 0..100 {
+        tick(&mut ticker, &mut near, &mut far);
+    }
+    let active = tick(&mut ticker, &mut near, &mut far);
+    at_far[active].take().unwrap().running.signal("-KILL");
+    for _ in 0..100 {
+        assert_eq!(tick(&mut ticker, &mut near, &mut far), 1 - active);
+    }
+    near.end();
+    far.end();
+}
+
+/// R-RELAY-60, R-RELAY-61: each in its turn, at both sites, is killed and started again, or ended.
+#[test]
+fn gateways_may_end_and_begin_anew_one_after_the_other() {
+    let (plant, mut gateways) = Plant::start();
+    let (mut near, mut far) = (plant.subscriber(0), plant.subscriber(1));
+    let mut ticker = plant.ticker(0, "3");
+    for site in [1, 0] {
+        for number in [0, 1] {
+            for _ in 0..20 {
+                tick(&mut ticker, &mut near, &mut far);
+            }
+            let gateway = gateways[site][number].take().unwrap();
+            gateway.running.signal(["-KILL", "-TERM"][number]);
+            for _ in 0..20 {
+                tick(&mut ticker, &mut near, &mut far);
+            }
+            drop(gateway);
+            let again = plant.gateway(site, number);
+            again.is_joined();
+            gateways[site][number] = Some(again);
+        }
+    }
+    tick(&mut ticker, &mut near, &mut far);
+    near.end();
+    far.end();
+}
