@@ -33,6 +33,7 @@ pub(crate) struct Update {
     pub(crate) source: Source,
     /// 1, 2, 3, … of this source.
     pub(crate) number: u64,
+    #[serde(with = "bytes")]
     pub(crate) content: Vec<u8>,
 }
 
@@ -213,6 +214,7 @@ pub(crate) struct Chunk {
     pub(crate) index: u32,
     /// Hash of this piece.
     pub(crate) hash: u64,
+    #[serde(with = "bytes")]
     pub(crate) content: Vec<u8>,
 }
 
@@ -227,6 +229,36 @@ pub(crate) struct Head {
     pub(crate) anchor: Option<Anchor>,
 }
 
+/// Bytes in one piece: written as a sequence of them is, but not one by one.
+mod bytes {
+    use std::fmt;
+
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<u8>, D::Error> {
+        from.deserialize_bytes(Piece)
+    }
+
+    struct Piece;
+
+    impl Visitor<'_> for Piece {
+        type Value = Vec<u8>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("bytes")
+        }
+
+        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+            Ok(bytes.to_vec())
+        }
+    }
+}
+
 /// Writing these types into memory cannot fail: they have known lengths.
 pub(crate) fn write<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_stdvec(value).unwrap_or_default()
@@ -235,4 +267,27 @@ pub(crate) fn write<T: Serialize>(value: &T) -> Vec<u8> {
 /// `None` for nonsense.
 pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
     postcard::from_bytes(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_in_one_piece_are_written_as_a_sequence_of_them_is() {
+        let content: Vec<u8> = (0..=255).collect();
+        let update = Update {
+            history: History {
+                generation: 1,
+                id: 7,
+            },
+            source: Source(3),
+            number: 5,
+            content: content.clone(),
+        };
+        let written = write(&update);
+        let by_one = write(&(update.history, update.source, update.number, content));
+        assert_eq!(written, by_one);
+        assert_eq!(read(&written), Some(update));
+    }
 }
