@@ -7,15 +7,17 @@ use crate::election::Live;
 use crate::limits::Limits;
 use crate::notice::BindError;
 use crate::random::draw;
-use crate::transfer::{CHUNK_BYTES, Partial, WINDOW};
+use crate::transfer::{AHEAD, CHUNK_BYTES, Partial, WINDOW};
 use crate::word::{Address, Chunk, Fetch};
 
-/// A donor that is silent for so long is taken for dead.
+/// A donor that is silent for so long is taken for dead; twice as long after each round in which none was of help, since
+/// a long state takes its time to be written, up to [`SILENT_MAX`].
 const SILENT: Duration = Duration::from_secs(1);
+const SILENT_MAX: Duration = Duration::from_secs(8);
 /// Before a donor is asked, what was sent before this replica entered the group has so long to reach it: neither the
 /// snapshot nor what is held would have that.
 const SETTLE: Duration = Duration::from_millis(200);
-/// Chunks that have not come within this time are asked for once more.
+/// When no chunk has come for so long, those that are missing are asked for once more.
 const AGAIN: Duration = Duration::from_millis(250);
 
 /// Next step of a bind.
@@ -32,6 +34,10 @@ pub(crate) struct Bind {
     since: Duration,
     attempts: u32,
     donor: Option<Asked>,
+    /// A donor that is silent for so long is left.
+    silent: Duration,
+    /// One was left before its first chunk came.
+    slow: bool,
     /// The last attempt brought a snapshot that the state does not take.
     foreign: bool,
     /// Donors that did not help, in this round.
@@ -39,7 +45,7 @@ pub(crate) struct Bind {
     partial: Option<Partial>,
 }
 
-/// A donor, and how far it was asked.
+/// A donor, and the first chunk of the last question to it.
 #[derive(Debug)]
 struct Asked {
     address: Address,
@@ -55,6 +61,8 @@ impl Bind {
             limits,
             since: now,
             attempts: 0,
+            silent: SILENT,
+            slow: false,
             foreign: false,
             donor: None,
             shunned: BTreeSet::new(),
@@ -74,9 +82,10 @@ impl Bind {
             return Step::Fail(BindError::Patience);
         }
         if let Some(asked) = &self.donor {
-            if now.saturating_sub(asked.heard) < SILENT {
+            if now.saturating_sub(asked.heard) < self.silent {
                 return self.remind(me, now);
             }
+            self.slow |= self.partial.is_none();
             return self.leave();
         }
         if now.saturating_sub(self.since) < SETTLE {
@@ -87,6 +96,9 @@ impl Bind {
             .all(|donor| self.shunned.contains(&donor.address))
         {
             self.shunned.clear();
+            if std::mem::take(&mut self.slow) {
+                self.silent = (2 * self.silent).min(SILENT_MAX);
+            }
         }
         let willing = donors
             .iter()
@@ -139,6 +151,7 @@ impl Bind {
             return Step::Fail(BindError::TooLong);
         }
         asked.heard = now;
+        let chunks = chunk.chunks;
         let partial = match self.partial.take().filter(|partial| partial.fits(&chunk)) {
             Some(partial) => self.partial.insert(partial),
             None => self.partial.insert(Partial::new(&chunk)),
@@ -146,11 +159,12 @@ impl Bind {
         if !partial.take(chunk) {
             return self.again(now);
         }
+        // The next ones are asked for while the last of these come, so that the donor never waits.
         let behind = asked.first.saturating_add(WINDOW);
         match partial.missing() {
-            Some(missing) if missing >= behind => {
+            Some(missing) if missing.saturating_add(AHEAD) >= behind && behind < chunks => {
                 let asked = Asked {
-                    first: missing,
+                    first: behind.max(missing),
                     at: now,
                     ..*asked
                 };
@@ -173,7 +187,7 @@ impl Bind {
     fn remind(&mut self, me: Address, now: Duration) -> Step {
         let missing = self.partial.as_ref().and_then(Partial::missing);
         match &self.donor {
-            Some(asked) if now.saturating_sub(asked.at) >= AGAIN => {
+            Some(asked) if now.saturating_sub(asked.at.max(asked.heard)) >= AGAIN => {
                 let first = missing.unwrap_or(0);
                 let asked = Asked {
                     first,

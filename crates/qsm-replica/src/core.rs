@@ -44,7 +44,7 @@ pub enum Output {
 
 #[derive(Debug)]
 enum Phase {
-    Binding(Bind),
+    Binding(Box<Bind>),
     Live { published: bool },
     Failed,
 }
@@ -112,7 +112,7 @@ impl<S: StateMachine> Core<S> {
             cut: Cut::new(),
             source,
             number: 0,
-            phase: Phase::Binding(Bind::new(limits, now)),
+            phase: Phase::Binding(Box::new(Bind::new(limits, now))),
             held: Held::new(limits.held_bytes),
             peers: Peers::default(),
             donor: Donor::default(),
@@ -519,11 +519,9 @@ impl<S: StateMachine> Core<S> {
             anchor: self.sequence.as_ref().and_then(Sequence::anchor),
         };
         let state = &self.state;
-        let chunks = self.donor.answer(fetch, now, &head, || {
-            let mut bytes = Vec::new();
-            state.snapshot(&mut bytes);
-            bytes
-        });
+        let chunks = self
+            .donor
+            .answer(fetch, now, &head, |out| state.snapshot(out));
         for chunk in chunks {
             self.outputs
                 .push_back(Output::One(fetch.from, write(&Word::Chunk(chunk))));
@@ -625,7 +623,7 @@ impl<S: StateMachine> Core<S> {
         self.sequence = None;
         self.own.clear();
         self.own_bytes = 0;
-        self.phase = Phase::Binding(Bind::new(self.limits, now));
+        self.phase = Phase::Binding(Box::new(Bind::new(self.limits, now)));
         self.held.clear();
         self.donor.clear();
         self.peers.restart();

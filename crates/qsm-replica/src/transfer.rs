@@ -1,10 +1,11 @@
 //! Snapshots in chunks: at the donor, and at the joiner.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 use crate::word::{Address, Chunk, Fetch, Head, write};
 
@@ -12,6 +13,8 @@ use crate::word::{Address, Chunk, Fetch, Head, write};
 pub(crate) const CHUNK_BYTES: usize = 128 * 1024;
 /// Chunks that are asked for at once.
 pub(crate) const WINDOW: u32 = 8;
+/// Of those, chunks that are still to come when the next ones are asked for.
+pub(crate) const AHEAD: u32 = 4;
 /// Joiners served at once; more are told nothing, and ask another donor or again.
 const SERVED_MAX: usize = 8;
 /// A joiner that has not asked for so long is gone.
@@ -38,9 +41,10 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn new(head: Head, state: &[u8]) -> Self {
+    /// Of a state that is written once, behind its head: it may be long.
+    pub(crate) fn new(head: Head, state: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut bytes = write(&head);
-        bytes.extend_from_slice(state);
+        state(&mut bytes);
         let whole = xxh3_128(&bytes);
         Self { head, bytes, whole }
     }
@@ -71,14 +75,14 @@ impl Donor {
         self.served.clear();
     }
 
-    /// The chunks asked for, out of the snapshot of this transfer; `take` makes it at the first question. Joiners
+    /// The chunks asked for, out of the snapshot of this transfer; `state` is written at the first question. Joiners
     /// that ask at the same cut share one.
     pub(crate) fn answer(
         &mut self,
         fetch: &Fetch,
         now: Duration,
         head: &Head,
-        take: impl FnOnce() -> Vec<u8>,
+        state: impl FnOnce(&mut Vec<u8>),
     ) -> Vec<Chunk> {
         if !self.served.contains_key(&fetch.transfer) {
             if self.served.len() >= SERVED_MAX {
@@ -90,7 +94,7 @@ impl Donor {
                 .find(|other| other.snapshot.head == *head);
             let snapshot = match same {
                 Some(other) => Arc::clone(&other.snapshot),
-                None => Arc::new(Snapshot::new(head.clone(), &take())),
+                None => Arc::new(Snapshot::new(head.clone(), state)),
             };
             let asked = now;
             self.served
@@ -111,45 +115,117 @@ impl Donor {
 #[derive(Debug)]
 pub(crate) struct Partial {
     whole: u128,
-    chunks: Vec<Option<Vec<u8>>>,
+    chunks: u32,
+    /// The first chunks of it, as many as `there`.
+    bytes: Vec<u8>,
+    there: u32,
+    hash: Running,
+    /// Chunks behind one that is missing.
+    early: BTreeMap<u32, Vec<u8>>,
 }
 
 impl Partial {
     pub(crate) fn new(chunk: &Chunk) -> Self {
         Self {
             whole: chunk.whole,
-            chunks: vec![None; chunk.chunks as usize],
+            chunks: chunk.chunks,
+            bytes: Vec::with_capacity(chunk.chunks as usize * CHUNK_BYTES),
+            there: 0,
+            hash: Running::default(),
+            early: BTreeMap::new(),
         }
     }
 
     /// Of the same state at the same cut: another donor can go on with it.
     pub(crate) fn fits(&self, chunk: &Chunk) -> bool {
-        self.whole == chunk.whole && self.chunks.len() == chunk.chunks as usize
+        self.whole == chunk.whole && self.chunks == chunk.chunks
     }
 
     /// Takes a chunk in; false if its bytes have changed.
     pub(crate) fn take(&mut self, chunk: Chunk) -> bool {
-        let right = xxh3_64(&chunk.content) == chunk.hash;
-        if let Some(place) = self.chunks.get_mut(chunk.index as usize).filter(|_| right) {
-            *place = Some(chunk.content);
+        if chunk.content.len() > CHUNK_BYTES || xxh3_64(&chunk.content) != chunk.hash {
+            return false;
         }
-        right
+        if (self.there..self.chunks).contains(&chunk.index) {
+            self.early.insert(chunk.index, chunk.content);
+        }
+        while let Some(content) = self.early.remove(&self.there) {
+            self.hash.0.update(&content);
+            self.bytes.extend_from_slice(&content);
+            self.there += 1;
+        }
+        true
     }
 
     /// The first chunk that is missing.
     pub(crate) fn missing(&self) -> Option<u32> {
-        let at = self.chunks.iter().position(Option::is_none)?;
-        u32::try_from(at).ok()
+        (self.there < self.chunks).then_some(self.there)
     }
 
     /// The whole, if it is the one that was promised.
     pub(crate) fn whole(self) -> Option<Vec<u8>> {
-        let bytes = self
-            .chunks
-            .into_iter()
-            .flatten()
-            .flatten()
-            .collect::<Vec<_>>();
-        (xxh3_128(&bytes) == self.whole).then_some(bytes)
+        (self.hash.0.digest128() == self.whole).then_some(self.bytes)
+    }
+}
+
+/// A hash of bytes as they come, so that there is nothing to wait for at the end.
+#[derive(Default)]
+struct Running(Box<Xxh3>);
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::word::{Cut, History};
+
+    const LENGTH: usize = 5 * CHUNK_BYTES + 7;
+
+    /// The chunks of a snapshot, and what it is made of.
+    fn chunks() -> (Vec<Chunk>, Vec<u8>) {
+        let history = History {
+            generation: 1,
+            id: 7,
+        };
+        let head = Head {
+            history,
+            updates: 3,
+            cut: Cut::new(),
+            anchor: None,
+        };
+        let bytes: Vec<u8> = (0..LENGTH).map(|at| (at % 251) as u8).collect();
+        let state = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
+        let snapshot = Snapshot::new(head, state);
+        let chunk = |index| snapshot.chunk(Address(1), 2, index);
+        let all = (0..).map_while(chunk).collect();
+        (all, snapshot.bytes)
+    }
+
+    #[test]
+    fn chunks_make_the_whole_in_whatever_order_and_how_often_they_come() {
+        let (chunks, bytes) = chunks();
+        let mut partial = Partial::new(&chunks[3]);
+        for index in [3, 1, 3, 5, 0, 2, 0] {
+            assert!(partial.fits(&chunks[index]) && partial.take(chunks[index].clone()));
+        }
+        assert_eq!(partial.missing(), Some(4));
+        assert!(partial.take(chunks[4].clone()));
+        assert_eq!(partial.missing(), None);
+        assert_eq!(partial.whole(), Some(bytes));
+    }
+
+    #[test]
+    fn changed_bytes_are_refused_in_a_chunk_and_in_the_whole() {
+        let (mut chunks, _) = chunks();
+        let mut partial = Partial::new(&chunks[0]);
+        chunks[1].content[5] ^= 1;
+        assert!(!partial.take(chunks[1].clone()));
+        chunks[1].hash = xxh3_64(&chunks[1].content);
+        assert!(chunks.into_iter().all(|chunk| partial.take(chunk)));
+        assert_eq!(partial.whole(), None);
     }
 }
