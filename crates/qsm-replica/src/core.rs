@@ -280,6 +280,11 @@ impl<S: StateMachine> Core<S> {
             Some(Word::Fetch(fetch)) if fetch.to == self.address => self.serve(&fetch, now),
             Some(Word::Chunk(chunk)) => self.chunk(chunk, now),
             Some(Word::Beat(_) | Word::Fetch(_)) | None => {}
+            Some(Word::Record(record)) if matches!(self.phase, Phase::Binding(_)) => {
+                if self.order == Order::Total {
+                    self.held.keep(record);
+                }
+            }
             Some(word) => {
                 if let Some(sequence) = &mut self.sequence {
                     sequence.hear(&word, now);
@@ -544,7 +549,10 @@ impl<S: StateMachine> Core<S> {
             return;
         };
         let step = match imported {
-            Import::Done => return self.enter(false),
+            Import::Done => {
+                self.enter(false);
+                return self.order_held(now);
+            }
             Import::Gap => bind.again(now),
             Import::Foreign => bind.refuse(now),
         };
@@ -586,6 +594,18 @@ impl<S: StateMachine> Core<S> {
             }
         }
         Import::Done
+    }
+
+    /// Follows the sequence from the snapshot on, as far as it was said meanwhile.
+    fn order_held(&mut self, now: Duration) {
+        for record in self.held.take_records() {
+            // One that does not fit has ended the sequence here.
+            let Some(sequence) = &mut self.sequence else {
+                return;
+            };
+            sequence.hear(&Word::Record(record), now);
+            self.advance(now);
+        }
     }
 
     /// Begins a history with what this replica has. All others bind to it.

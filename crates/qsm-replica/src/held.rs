@@ -1,17 +1,21 @@
-//! Updates that wait while a snapshot comes.
+//! Updates, and records of their order, that wait while a snapshot comes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::word::{Cut, Head, History, Source, Update};
+use crate::word::{Cut, Head, History, Item, Record, Source, Update};
 
 /// Bytes of an update beside its content.
 const OVERHEAD: usize = size_of::<Update>();
+/// Of the limit, the part that records may take besides. The oldest ones give way: who lacks them asks the sequencer.
+const RECORDS_PART: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Held {
     limit: usize,
     bytes: usize,
     updates: Vec<Update>,
+    records: VecDeque<Record>,
+    records_bytes: usize,
     /// Updates that came and were dropped for want of room: a snapshot must have them.
     needed: BTreeMap<(History, Source), u64>,
 }
@@ -22,6 +26,8 @@ impl Held {
             limit,
             bytes: 0,
             updates: Vec::new(),
+            records: VecDeque::new(),
+            records_bytes: 0,
             needed: BTreeMap::new(),
         }
     }
@@ -41,6 +47,23 @@ impl Held {
             }
         }
         fits
+    }
+
+    /// Keeps a record. A sequencer keeps far fewer entries than a long snapshot takes to come.
+    pub(crate) fn keep(&mut self, record: Record) {
+        self.records_bytes += size(&record);
+        self.records.push_back(record);
+        while self.records_bytes > self.limit / RECORDS_PART {
+            let Some(oldest) = self.records.pop_front() else {
+                break;
+            };
+            self.records_bytes -= size(&oldest);
+        }
+    }
+
+    pub(crate) fn take_records(&mut self) -> VecDeque<Record> {
+        self.records_bytes = 0;
+        std::mem::take(&mut self.records)
     }
 
     /// Tells whether nothing is missing between this snapshot and what is held of sources that matter.
@@ -77,9 +100,13 @@ impl Held {
     }
 
     pub(crate) fn clear(&mut self) {
-        drop(self.drain());
+        drop((self.drain(), self.take_records()));
         self.needed.clear();
     }
+}
+
+fn size(record: &Record) -> usize {
+    size_of::<Record>() + record.items.len() * size_of::<Item>()
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use qsm_replica::{BindError, Cause, Core, Limits, Notice, Output, RestoreError, StateMachine};
+use qsm_replica::{
+    BindError, Cause, Core, Limits, Notice, Order, Output, RestoreError, StateMachine,
+};
 
 const TICK: Duration = Duration::from_millis(20);
 
@@ -31,6 +33,7 @@ impl StateMachine for Bytes {
 
 /// Replicas that hear each other at once.
 struct Bed {
+    order: Order,
     cores: Vec<Core<Bytes>>,
     dead: Vec<bool>,
     now: Duration,
@@ -41,7 +44,12 @@ struct Bed {
 
 impl Bed {
     fn new(size: usize, limits: Limits) -> Self {
+        Self::ordered(Order::Source, size, limits)
+    }
+
+    fn ordered(order: Order, size: usize, limits: Limits) -> Self {
         let mut bed = Self {
+            order,
             cores: Vec::new(),
             dead: Vec::new(),
             now: Duration::ZERO,
@@ -54,8 +62,9 @@ impl Bed {
 
     fn join(&mut self, limits: Limits) {
         let seed = self.cores.len() as u64 + 1;
+        let state = Bytes::default();
         self.cores
-            .push(Core::new(Bytes::default(), limits, seed, self.now));
+            .push(Core::ordered(state, self.order, limits, seed, self.now));
         self.dead.push(false);
         self.notices.push(Vec::new());
     }
@@ -273,4 +282,30 @@ fn a_member_that_is_silent_is_waited_for_before_somebody_founds() {
     }
     assert!(bed.cores.iter().all(|core| !core.is_live()));
     bed.until(0, &mut |_| true);
+}
+
+/// Of a sequencer that keeps 16,384 entries.
+#[test]
+fn a_joiner_follows_a_sequence_that_went_on_far_while_its_snapshot_came() {
+    let mut bed = Bed::ordered(Order::Total, 2, Limits::default());
+    (0..2).for_each(|id| bed.until(id, &mut |_| true));
+    bed.publish(0, &[7]);
+    bed.join(Limits::default());
+    let mut kept_back = false;
+    while !kept_back {
+        bed.step(&mut |_| {
+            kept_back = true;
+            false
+        });
+    }
+    for _ in 0..40 {
+        (0..500_u16).for_each(|update| bed.publish(0, &update.to_le_bytes()));
+        bed.step(&mut |_| false);
+    }
+    bed.until(2, &mut |_| true);
+    (0..5).for_each(|_| bed.step(&mut |_| true));
+    assert_eq!(bed.cores[2].updates(), 20_001);
+    assert_eq!(bed.cores[2].state(), bed.cores[0].state());
+    let rebinds = |notice: &Notice| matches!(notice, Notice::Rebinds(_));
+    assert!(!bed.notices[2].iter().any(rebinds), "{:?}", bed.notices[2]);
 }
