@@ -182,6 +182,11 @@ impl<S: StateMachine> Core<S> {
         self.sequence.as_ref().is_some_and(votes)
     }
 
+    /// Number of the replicas that vote, this one included if it does; 0 without a total order.
+    pub fn voters(&self) -> usize {
+        self.sequence.as_ref().map_or(0, Sequence::voters)
+    }
+
     /// Tells whether nobody depends on this replica, or nobody is there.
     pub fn may_end(&self) -> bool {
         let free = |sequence: &Sequence| sequence.may_end();

@@ -247,6 +247,13 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
         self.shared.lock().core.votes()
     }
 
+    /// Number of the replicas that vote, this one included if it does; 0 without [`Order::Total`]. Of three one may die
+    /// or bind anew at a time, of five two; then the number is less, until another replica takes the place.
+    #[must_use]
+    pub fn voters(&self) -> usize {
+        self.shared.lock().core.voters()
+    }
+
     /// Number of updates that this replica has published and that are not in its state yet.
     #[must_use]
     pub fn unapplied(&self) -> u64 {

@@ -319,6 +319,11 @@ impl Sequence {
         counted.count() > voters.len() / 2 || fresh(self.since)
     }
 
+    /// Number of the replicas that vote.
+    pub(crate) fn voters(&self) -> usize {
+        self.log.voters_at(self.applied).1.len()
+    }
+
     /// Tells whether something is to be said before long.
     pub(crate) fn is_pending(&self) -> bool {
         match self.role {

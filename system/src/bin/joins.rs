@@ -249,7 +249,9 @@ impl Joins {
         let takeovers = self.counted().filter_map(|it| it.takeover);
         let takeovers: Vec<f64> = takeovers.map(|it| it.as_secs_f64()).collect();
         let gaps = self.counted().map(|it| it.gap.as_secs_f64());
-        let rates: Vec<f64> = self.counted().filter_map(|it| it.rate).collect();
+        // A dead sequencer halts updates, and a publisher may be dead.
+        let calm = self.counted().filter(|it| it.victim == Victim::Nobody);
+        let rates: Vec<f64> = calm.filter_map(|it| it.rate).collect();
         let least = RATE_MIN * arguments.rate as f64;
         let mut figures = vec![
             figure("joins", Bar::Told, vec![self.reports.len() as f64]),
@@ -269,7 +271,7 @@ impl Joins {
             ),
             figure("replicas that bound anew", Bar::Told, vec![rebinds]),
             figure("time from start to live, s", Bar::Told, joined.collect()),
-            figure("updates/s", Bar::Least(least), rates),
+            figure("updates/s where nobody is killed", Bar::Least(least), rates),
             figure(
                 "longest time without an update, s",
                 Bar::Told,

@@ -64,7 +64,7 @@ pub struct Report {
     pub gap: Duration,
     /// Updates published in a second, if one replica published all the time.
     pub rate: Option<f64>,
-    /// Causes of replicas that bound anew.
+    /// Replicas that bound anew, when, and why.
     pub rebinds: Vec<String>,
     /// Comparisons of states.
     pub compared: u64,
@@ -91,7 +91,7 @@ impl fmt::Display for Report {
             write!(f, ", next sequencer after {:.0} ms", millis(takeover))?;
         }
         for cause in &self.rebinds {
-            write!(f, ", one bound anew ({cause})")?;
+            write!(f, ", bound anew: {cause}")?;
         }
         if !self.counts {
             f.write_str(", its times do not count: the host is busy")?;
@@ -241,7 +241,11 @@ impl Rounds {
                 run.next.get_or_insert(event.at);
             }
             Told::Mark { gap, .. } if event.id != run.joiner => run.gap = run.gap.max(*gap),
-            Told::Rebinds(cause) => run.rebinds.push(cause.clone()),
+            Told::Rebinds(cause) => {
+                let (id, since) = (event.id, event.at.saturating_sub(run.started) / 1000);
+                run.rebinds
+                    .push(format!("replica {id} after {since} ms: {cause}"));
+            }
             Told::Sent(count) if event.id == self.publisher => {
                 let now = (*count, event.at);
                 run.sent.get_or_insert([now; 2])[1] = now;
@@ -298,8 +302,7 @@ impl Rounds {
         let members = self.stage.members();
         let struck = run.victim == Victim::Nobody || run.killed.is_some();
         let led = run.victim != Victim::Sequencer || run.next.is_some();
-        let votes = !self.stage.plan().total || members.iter().all(|it| it.votes);
-        if !struck || !led || !votes || members.iter().any(|it| it.live.is_none()) {
+        if !struck || !led || !self.all_vote() || members.iter().any(|it| it.live.is_none()) {
             return false;
         }
         let counts = members
@@ -323,10 +326,16 @@ impl Rounds {
         self.wait_votes()
     }
 
-    /// With a total order, waits until all vote: then one of three may die.
+    /// With a total order: all vote, and no dead one does. Then one of three may die.
+    fn all_vote(&self) -> bool {
+        let members = self.stage.members();
+        let all = members.len() as u64;
+        !self.stage.plan().total || members.iter().all(|it| it.voters == all)
+    }
+
     fn wait_votes(&mut self) -> Result<(), Failure> {
         let until = Instant::now() + PATIENCE;
-        while self.stage.plan().total && self.stage.members().iter().any(|it| !it.votes) {
+        while !self.all_vote() {
             if self.stage.next(until)?.is_none() {
                 return Err("not all replicas vote".into());
             }
@@ -368,17 +377,18 @@ impl Rounds {
 
     fn tell_unfinished(&mut self, run: &Run) -> String {
         let members = self.stage.members().iter().map(|it| {
-            let (id, live, votes) = (it.id, it.live.is_some(), it.votes);
+            let (id, live, voters) = (it.id, it.live.is_some(), it.voters);
             let count = it.mark.map_or(0, |mark| mark.count);
-            format!("replica {id} live {live} votes {votes} has {count}")
+            format!("replica {id} live {live} voters {voters} has {count}")
         });
         let members: Vec<String> = members.collect();
         let faults = std::mem::take(&mut self.stage.faults);
         let (victim, joiner) = (run.victim.name(), run.joiner);
         let killed = run.killed.is_some();
         let told = members.join(", ");
+        let rebinds = run.rebinds.join("; ");
         format!(
-            "not joined: replica {joiner}, victim {victim} (killed: {killed}); {told}; {faults:?}"
+            "not joined: replica {joiner}, victim {victim} (killed: {killed}); {told}; {rebinds}; {faults:?}"
         )
     }
 }

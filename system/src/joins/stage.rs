@@ -58,8 +58,8 @@ pub struct Member {
     input: ChildStdin,
     /// When it became live, microseconds.
     pub live: Option<u64>,
-    /// It votes.
-    pub votes: bool,
+    /// It is one of so many that vote, or none.
+    pub voters: u64,
     /// The last term in which it was the sequencer.
     pub sequencer: u64,
     /// Its latest mark.
@@ -231,7 +231,7 @@ impl Stage {
             child,
             input,
             live: None,
-            votes: false,
+            voters: 0,
             sequencer: 0,
             mark: None,
             quits: false,
@@ -333,8 +333,8 @@ impl Stage {
                         .push(format!("replica {id} began another history"));
                 }
             }
-            Told::Rebinds(_) => (member.live, member.votes) = (None, false),
-            Told::Votes(votes) => member.votes = *votes,
+            Told::Rebinds(_) => (member.live, member.voters) = (None, 0),
+            Told::Votes(voters) => member.voters = *voters,
             Told::Sequencer { term, own: true } => member.sequencer = *term,
             Told::Mark { state, .. } => member.mark = Some(*state),
             Told::Ended if !member.quits => self.faults.push(format!("replica {id} has ended")),

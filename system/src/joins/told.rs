@@ -19,8 +19,8 @@ pub enum Told {
         /// It is this one.
         own: bool,
     },
-    /// It votes, or does not.
-    Votes(bool),
+    /// It is one of so many that vote; 0: it does not.
+    Votes(u64),
     /// It gives a snapshot.
     Donates,
     /// It has got a snapshot of so many bytes.
@@ -68,7 +68,10 @@ pub fn parse(line: &str) -> Option<(u64, Told)> {
             term: number()?,
             own: rest.ends_with("true"),
         },
-        "votes" => Told::Votes(rest == "true"),
+        "votes" => match rest.strip_prefix("true ") {
+            Some(voters) => Told::Votes(voters.parse().ok()?),
+            None => Told::Votes(0),
+        },
         "donates" => Told::Donates,
         "arrived" => Told::Arrived(number()?),
         "mark" => Told::Mark {
@@ -98,6 +101,8 @@ mod tests {
         let state = State { count: 5, hash: 7 };
         let lines = [
             ("admitted 3 ", Told::Admitted),
+            ("votes 3 true 4", Told::Votes(4)),
+            ("votes 3 false 4", Told::Votes(0)),
             ("live 3 true", Told::Live { founded: true }),
             ("mark 3 5 7 90", Told::Mark { state, gap: 90 }),
             ("hash 3 5 7", Told::Hash(state)),

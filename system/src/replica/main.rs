@@ -15,7 +15,7 @@
 //! | `live FOUNDED` | the replica is live; FOUNDED: it has begun the history |
 //! | `rebinds CAUSE` | it binds anew |
 //! | `sequencer TERM OWN` | the sequencer of the group is known, and is it (`true`) or another one |
-//! | `votes YES` | it votes from now on, or does not |
+//! | `votes YES VOTERS` | it votes from now on, or does not, and so many do |
 //! | `donates BYTES` | it writes its state into a snapshot of so many bytes |
 //! | `arrived BYTES` | a snapshot is there, and is taken over |
 //! | `mark COUNT HASH GAP` | hash of its state after so many updates, and the longest time between two of them since the last mark, microseconds; after as many updates as `--mark` says |
@@ -210,7 +210,7 @@ fn publish(
 
 /// Tells what happens to the replica.
 fn watch(replica: &Replica<Cells>, orders: &Orders, told: &Told) -> Result<(), ReplicaError> {
-    let mut voted = false;
+    let mut voted = (false, 0);
     while !orders.ends.load(Ordering::Acquire) {
         for notice in replica.notices() {
             match notice {
@@ -226,10 +226,10 @@ fn watch(replica: &Replica<Cells>, orders: &Orders, told: &Told) -> Result<(), R
                 _ => {}
             }
         }
-        let votes = replica.votes();
+        let votes = (replica.votes(), replica.voters());
         if votes != voted {
             voted = votes;
-            told.say("votes", votes);
+            told.say("votes", format_args!("{} {}", votes.0, votes.1));
         }
         thread::sleep(LOOK);
     }
