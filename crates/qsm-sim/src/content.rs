@@ -63,26 +63,35 @@ pub fn length(sizes: Sizes, key: u64) -> usize {
     usize::try_from(length.min(u64::from(sizes.max_bytes))).unwrap_or(0)
 }
 
+/// Eight bytes of a message after these.
+fn next(word: u64) -> u64 {
+    mix(word.wrapping_add(0x9e37_79b9_7f4a_7c15))
+}
+
 /// Replaces `out` by the message of this key.
 pub fn fill(key: u64, length: usize, out: &mut Vec<u8>) {
-    out.clear();
+    out.resize(length, 0);
     let mut word = key;
-    while out.len() < length {
-        word = mix(word.wrapping_add(0x9e37_79b9_7f4a_7c15));
-        let bytes = word.to_le_bytes();
-        let take = bytes.len().min(length - out.len());
-        out.extend_from_slice(&bytes[..take]);
+    let (chunks, rest) = out.as_chunks_mut::<8>();
+    for chunk in chunks {
+        word = next(word);
+        *chunk = word.to_le_bytes();
     }
+    rest.copy_from_slice(&next(word).to_le_bytes()[..rest.len()]);
 }
 
 /// Whether these bytes are the message of this key.
 #[must_use]
 pub fn matches(key: u64, bytes: &[u8]) -> bool {
     let mut word = key;
-    bytes.chunks(8).all(|chunk| {
-        word = mix(word.wrapping_add(0x9e37_79b9_7f4a_7c15));
-        chunk == &word.to_le_bytes()[..chunk.len()]
-    })
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    for chunk in chunks {
+        word = next(word);
+        if u64::from_le_bytes(*chunk) != word {
+            return false;
+        }
+    }
+    rest == &next(word).to_le_bytes()[..rest.len()]
 }
 
 #[cfg(test)]

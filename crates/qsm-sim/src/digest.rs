@@ -20,13 +20,11 @@ impl Digest {
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
-        let mut words = bytes.chunks_exact(8);
-        for word in words.by_ref() {
-            let mut value = [0; 8];
-            value.copy_from_slice(word);
-            self.number(u64::from_le_bytes(value));
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.number(u64::from_le_bytes(*word));
         }
-        for byte in words.remainder() {
+        for byte in rest {
             self.number(u64::from(*byte));
         }
     }
