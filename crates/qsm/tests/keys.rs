@@ -7,7 +7,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Place, Site, admitted, expect_numbers, pattern, wait_for};
 use qsm::{
@@ -142,6 +142,18 @@ impl Attacker {
         all
     }
 
+    /// Packets that it has heard so far, and hears until there are so many kinds.
+    fn recorded_of(&mut self, many: usize, most: usize) -> Vec<Vec<u8>> {
+        let limit = Instant::now() + PATIENCE;
+        let mut all = self.recorded(most);
+        while kinds(&all).len() < many {
+            assert!(Instant::now() < limit, "{:?}", kinds(&all));
+            self.ports.wait(Some(PATIENCE)).unwrap();
+            all.extend(self.recorded(most));
+        }
+        all
+    }
+
     /// Sends the packet to all members, by unicast and by multicast.
     fn send(&mut self, packet: &[u8]) {
         for to in &self.targets {
@@ -150,6 +162,11 @@ impl Attacker {
             }
         }
     }
+}
+
+fn kinds(packets: &[Vec<u8>]) -> BTreeSet<Kind> {
+    let kinds = packets.iter().filter_map(|packet| Kind::peek(packet));
+    kinds.collect()
 }
 
 /// Packets that no member has made, out of one that a member has: each of its bytes changed, the same cut short and
@@ -205,9 +222,9 @@ fn an_attacker_on_the_network_reads_nothing_and_changes_nothing() {
     take_all(&subscriptions, 1..=500);
     nodes[0].flush(PATIENCE).unwrap();
 
-    let recorded = attacker.recorded(20);
-    let kinds: BTreeSet<Kind> = recorded.iter().filter_map(|it| Kind::peek(it)).collect();
-    assert!(kinds.contains(&Kind::Data) && kinds.len() > 2, "{kinds:?}");
+    let recorded = attacker.recorded_of(3, 20);
+    let kinds = kinds(&recorded);
+    assert!(kinds.contains(&Kind::Data));
     assert!(recorded.iter().all(|packet| sealed_by(packet).is_some()));
     let clear = |packet: &Vec<u8>| {
         packet
@@ -238,8 +255,9 @@ fn an_attacker_on_the_network_reads_nothing_and_changes_nothing() {
         assert_eq!(subscription.try_recv().unwrap(), None);
         let stats = node.stats().unwrap();
         let refused = stats.port.refused;
-        // Each came by unicast and at two multicast addresses.
-        let unread = refused.plain + refused.forged + refused.other_key;
+        // Each came by unicast and at two multicast addresses, unless a busy machine had no room for it.
+        let dropped = stats.port.unicast.kernel_drops + stats.port.multicast.kernel_drops;
+        let unread = refused.plain + refused.forged + refused.other_key + dropped;
         assert!(
             unread >= sent && refused.plain > 0 && refused.forged > 0,
             "{refused}"

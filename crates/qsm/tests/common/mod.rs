@@ -110,8 +110,14 @@ pub fn admitted(builder: Builder) -> Node {
     node
 }
 
+/// The next message. A node that the machine let wait was away, which costs no message, and says so when it is back.
 pub fn next(subscription: &Subscription) -> Message {
-    message(subscription.recv_timeout(PATIENCE).unwrap())
+    loop {
+        match subscription.recv_timeout(PATIENCE).unwrap() {
+            Some(Received::Back(_)) => {}
+            received => return message(received),
+        }
+    }
 }
 
 pub fn message(received: Option<Received>) -> Message {
