@@ -136,7 +136,11 @@ const ARROWS: [(&str, &[&str]); 43] = [
     ("qsm-binding", &["qsm", "qsm-history"]),
     ("qsm-capi", &["qsm", "qsm-binding", "qsm-history"]),
     ("qsm-python", &["qsm", "qsm-binding", "qsm-history"]),
-    ("qsm-java", &["qsm", "qsm-binding", "qsm-history"]),
+    // Its library has the functions of C, too.
+    (
+        "qsm-java",
+        &["qsm", "qsm-binding", "qsm-capi", "qsm-history"],
+    ),
     ("qsm-lab", &[]),
     // Links have the keys, tokens and TLS of sessions.
     ("qsm-link", &["qsm-handshake", "qsm-identity", "qsm-wire"]),

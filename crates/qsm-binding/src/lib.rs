@@ -38,12 +38,17 @@
 mod alarm;
 mod bell;
 mod event;
+mod frame;
+mod inlet;
 mod live;
 mod past;
 mod reader;
+mod sending;
 mod settings;
 
 pub use bell::Bell;
 pub use event::event_kind;
+pub use inlet::Inlet;
 pub use reader::Reader;
+pub use sending::send_within;
 pub use settings::{SETTINGS, Setting, SettingError, Settings};

@@ -392,6 +392,16 @@ qsm_code qsm_events_new(const qsm_node *node, qsm_events **events);
 // `events` is of this library; `event` may be written to.
 qsm_code qsm_next_event(const qsm_events *events, int64_t milliseconds, qsm_event *event);
 
+// Name of the latest event's kind, such as `Admitted`, also of one without a number of its own: its
+// length in bytes, without the nul; writes as much of it as `size` bytes hold, and a nul. 0 before the
+// first.
+//
+// Requires:
+// `events` is null or of this library; `place` points to `size` bytes, or `size` is 0.
+size_t qsm_event_name(const qsm_events *events,
+                      char *place,
+                      size_t size);
+
 // Gives up the handle.
 //
 // Requires:
@@ -430,6 +440,24 @@ qsm_code qsm_flush(const qsm_node *node, int64_t milliseconds, qsm_flushed *flus
 // As of `qsm_flush`.
 qsm_code qsm_shutdown(const qsm_node *node, int64_t milliseconds, qsm_flushed *flushed);
 
+// Receivers that the last `qsm_flush` or `qsm_shutdown` of this thread found to lack something:
+// a line for each entry, first those that are gone, then those that are away; empty without any. It
+// lasts until the thread's next one.
+const char *qsm_lacking(void);
+
+// The node's number in its cluster; 0 of null.
+//
+// Requires:
+// `node` is null or of this library.
+uint64_t qsm_node_id(const qsm_node *node);
+
+// Why the node has ended: the length of the reason in bytes, without the nul; writes as much of it
+// as `size` bytes hold, and a nul. 0 while it runs.
+//
+// Requires:
+// `node` is null or of this library; `place` points to `size` bytes, or `size` is 0.
+size_t qsm_closed(const qsm_node *node, char *place, size_t size);
+
 // Gives up the handle. The node ends when its last handle does: subscriptions, publishers and
 // readers of events are handles too. What it was given to send before is sent if
 // `qsm_shutdown` was called.
@@ -458,6 +486,22 @@ qsm_code qsm_subscribe_past(const qsm_node *node,
 // Requires:
 // `subscription` is null or of this library; `place` points to `size` bytes, or `size` is 0.
 size_t qsm_position(const qsm_subscription *subscription, char *place, size_t size);
+
+// As `qsm_position`, for who reads by `qsm_fill`: but for so many items of its last call, the last
+// ones.
+//
+// Requires:
+// As of `qsm_position`.
+size_t qsm_position_before(const qsm_subscription *subscription,
+                           size_t unread,
+                           char *place,
+                           size_t size);
+
+// Tells whether a text is a position; otherwise its code is 1703.
+//
+// Requires:
+// `position` is a text.
+qsm_code qsm_check_position(const char *position);
 
 // Enters groups, by name, and keeps their last messages for those who join later, until it is given
 // up. Without bounds (null) they are the defaults.
@@ -524,6 +568,22 @@ qsm_code qsm_send(const qsm_publisher *publisher, const void *data, size_t lengt
 // As of `qsm_send`.
 qsm_code qsm_try_send(const qsm_publisher *publisher, const void *data, size_t length);
 
+// As `qsm_send`, and waits so many milliseconds for room at most (negative: for ever); otherwise its
+// code is 1302.
+//
+// Requires:
+// As of `qsm_send`.
+qsm_code qsm_send_within(const qsm_publisher *publisher,
+                         const void *data,
+                         size_t length,
+                         int64_t milliseconds);
+
+// Messages that wait to be sent.
+//
+// Requires:
+// `publisher` is null or of this library.
+uint64_t qsm_queued_to_send(const qsm_publisher *publisher);
+
 // Sends messages one by one, as `qsm_send`. `sent`, if not null, says how many of them were taken,
 // also after an error.
 //
@@ -552,6 +612,21 @@ qsm_code qsm_settings_new(qsm_settings **settings);
 // Requires:
 // `settings` is of this library; `name` and `value` are texts.
 qsm_code qsm_set(qsm_settings *settings, const char *name, const char *value);
+
+// Name of a setting, by its place in the list of all, from 0: the length of the name in bytes, without
+// the nul; writes as much of it as `size` bytes hold, and a nul. 0 behind the last.
+//
+// Requires:
+// `place` points to `size` bytes, or `size` is 0.
+size_t qsm_setting_name(size_t number,
+                        char *place,
+                        size_t size);
+
+// Meaning of a setting, with unit and default, as `qsm_setting_name` its name.
+//
+// Requires:
+// As of `qsm_setting_name`.
+size_t qsm_setting_meaning(size_t number, char *place, size_t size);
 
 // Ends their life; nodes that were started with them go on.
 //
@@ -587,6 +662,35 @@ qsm_code qsm_poll(const qsm_subscription *subscription,
 // Requires:
 // `batch` is null, or was filled by `qsm_poll` and its items are not used any more.
 void qsm_release(qsm_batch *batch);
+
+// As `qsm_poll`, with copies: writes what has come to the program's buffer, one frame behind the
+// other, for runtimes that follow no pointers. Bytes written are `used`; if the first frame does not
+// fit, 0, and `needed` is its length. A subscription is read by this call or by `qsm_poll`, not by
+// both.
+//
+// A frame is a multiple of 8 bytes, little-endian: its length (4 bytes), its kind, as
+// `qsm_kind` has it, with the cause above the lowest byte (4; causes: 0 gone, 1 excluded, 2 overdue,
+// 3 expired, 4 no keeper, 5 held), the number of the group's name, -1 without one (4), the length of
+// the content (4), sender, incarnation, number, last (8 each), and the content: a message's bytes, or
+// a sentence of a notice. Kind 0 tells the name of a group, as its content, before the first frame
+// with its number; number 0 begins the list anew. Times are nanoseconds here.
+//
+// Requires:
+// `subscription` is of this library; `buffer` points to `size` bytes; `used` and `needed` may be
+// written to.
+qsm_code qsm_fill(const qsm_subscription *subscription,
+                  void *buffer,
+                  size_t size,
+                  size_t most,
+                  int64_t milliseconds,
+                  size_t *used,
+                  size_t *needed);
+
+// Messages that wait in the queue.
+//
+// Requires:
+// `subscription` is null or of this library.
+uint64_t qsm_queued_to_read(const qsm_subscription *subscription);
 
 // A descriptor for `poll` or `epoll`: readable while `qsm_poll` has something to take, or the end
 // to tell; with a past (`qsm_subscribe_past`) now and then without, so that it is called while

@@ -2,10 +2,10 @@
 
 use std::ffi::{CString, c_char};
 use std::ptr::{null, null_mut};
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use qsm::{Event, Events};
+use qsm_binding::event_kind;
 
 use crate::error::{Code, c_string};
 use crate::guard::{at, at_mut, call, free, give};
@@ -16,8 +16,20 @@ use crate::text;
 #[derive(Debug)]
 pub struct QsmEvents {
     events: Events,
-    /// Of the latest event.
-    text: Mutex<CString>,
+    latest: Mutex<Latest>,
+}
+
+/// Texts of the latest event.
+#[derive(Debug, Default)]
+struct Latest {
+    name: String,
+    text: CString,
+}
+
+impl QsmEvents {
+    fn latest(&self) -> MutexGuard<'_, Latest> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The kind of an event; the library's manual has them all (`qsm::Event`).
@@ -122,7 +134,7 @@ pub unsafe extern "C" fn qsm_events_new(node: *const QsmNode, events: *mut *mut 
         };
         let made = QsmEvents {
             events: node.0.events(),
-            text: Mutex::default(),
+            latest: Mutex::default(),
         };
         // SAFETY: as above.
         unsafe { give(events, made, "events") }
@@ -148,15 +160,39 @@ pub unsafe extern "C" fn qsm_next_event(
             text: null(),
         };
         if let Some(event) = reader.events.recv_timeout(text::limit(milliseconds))? {
-            let mut kept = reader.text.lock().unwrap_or_else(PoisonError::into_inner);
-            *kept = c_string(&event.to_string());
+            let mut latest = reader.latest();
+            *latest = Latest {
+                name: event_kind(&event),
+                text: c_string(&event.to_string()),
+            };
             *place = QsmEvent {
                 kind: EventKind::from(&event),
-                text: kept.as_ptr(),
+                text: latest.text.as_ptr(),
             };
         }
         Ok(())
     })
+}
+
+/// Name of the latest event's kind, such as `Admitted`, also of one without a number of its own: its
+/// length in bytes, without the nul; writes as much of it as `size` bytes hold, and a nul. 0 before the
+/// first.
+///
+/// # Safety
+/// `events` is null or of this library; `place` points to `size` bytes, or `size` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_event_name(
+    events: *const QsmEvents,
+    place: *mut c_char,
+    size: usize,
+) -> usize {
+    // SAFETY: the caller promises it.
+    let events = unsafe { events.as_ref() };
+    let latest = events.map(|events| events.latest());
+    let name = latest.map(|latest| latest.name.clone()).unwrap_or_default();
+    // SAFETY: as above.
+    unsafe { text::write(&name, place, size) };
+    name.len()
 }
 
 /// Gives up the handle.

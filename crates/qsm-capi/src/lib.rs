@@ -23,22 +23,28 @@ mod text;
 
 pub use about::{ABI, qsm_abi, qsm_error, qsm_meaning, qsm_version};
 pub use error::{Code, Own};
-pub use event::{EventKind, QsmEvent, QsmEvents, qsm_events_free, qsm_events_new, qsm_next_event};
+pub use event::{
+    EventKind, QsmEvent, QsmEvents, qsm_event_name, qsm_events_free, qsm_events_new, qsm_next_event,
+};
 pub use item::{ItemKind, QsmCause, QsmItem};
 pub use node::{
-    QsmFlushed, QsmNode, qsm_attach, qsm_flush, qsm_node_free, qsm_shutdown, qsm_start,
-    qsm_wait_admitted,
+    QsmFlushed, QsmNode, qsm_attach, qsm_closed, qsm_flush, qsm_lacking, qsm_node_free,
+    qsm_node_id, qsm_shutdown, qsm_start, qsm_wait_admitted,
 };
 pub use past::{
-    QsmBounds, QsmKeeper, QsmKeeping, QsmPast, qsm_keep, qsm_keeper_free, qsm_kept, qsm_position,
-    qsm_subscribe_past,
+    QsmBounds, QsmKeeper, QsmKeeping, QsmPast, qsm_check_position, qsm_keep, qsm_keeper_free,
+    qsm_kept, qsm_position, qsm_position_before, qsm_subscribe_past,
 };
 pub use publisher::{
     QsmBatching, QsmPublisher, qsm_members, qsm_publisher_batching, qsm_publisher_free,
-    qsm_publisher_new, qsm_send, qsm_send_batch, qsm_try_send, qsm_wait_for_members,
+    qsm_publisher_new, qsm_queued_to_send, qsm_send, qsm_send_batch, qsm_send_within, qsm_try_send,
+    qsm_wait_for_members,
 };
-pub use settings::{QsmSettings, qsm_set, qsm_settings_free, qsm_settings_new};
+pub use settings::{
+    QsmSettings, qsm_set, qsm_setting_meaning, qsm_setting_name, qsm_settings_free,
+    qsm_settings_new,
+};
 pub use subscription::{
-    QsmBatch, QsmDelivery, QsmOverflow, QsmQueue, QsmSubscription, qsm_dropped, qsm_poll,
-    qsm_release, qsm_subscribe, qsm_subscription_fd, qsm_subscription_free,
+    QsmBatch, QsmDelivery, QsmOverflow, QsmQueue, QsmSubscription, qsm_dropped, qsm_fill, qsm_poll,
+    qsm_queued_to_read, qsm_release, qsm_subscribe, qsm_subscription_fd, qsm_subscription_free,
 };

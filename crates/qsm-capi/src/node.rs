@@ -1,12 +1,13 @@
 //! Nodes: of this process, or attached to that of an engine.
 
-use std::ffi::c_char;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
 use std::ptr::null_mut;
 
 use qsm::{Flushed, Node};
 use qsm_binding::Settings;
 
-use crate::error::{Code, Failure};
+use crate::error::{Code, Failure, c_string};
 use crate::guard::{at, at_mut, call, free, give};
 use crate::settings::QsmSettings;
 use crate::text;
@@ -124,9 +125,56 @@ pub unsafe extern "C" fn qsm_shutdown(
     })
 }
 
+thread_local! {
+    static LACKING: RefCell<CString> = RefCell::default();
+}
+
+/// Receivers that the last [`qsm_flush`] or [`qsm_shutdown`] of this thread found to lack something:
+/// a line for each entry, first those that are gone, then those that are away; empty without any. It
+/// lasts until the thread's next one.
+#[unsafe(no_mangle)]
+pub extern "C" fn qsm_lacking() -> *const c_char {
+    LACKING.with_borrow(|lacking| lacking.as_ptr())
+}
+
+/// The node's number in its cluster; 0 of null.
+///
+/// # Safety
+/// `node` is null or of this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_node_id(node: *const QsmNode) -> u64 {
+    // SAFETY: the caller promises it.
+    let node = unsafe { node.as_ref() };
+    node.map_or(0, |node| node.0.id().0)
+}
+
+/// Why the node has ended: the length of the reason in bytes, without the nul; writes as much of it
+/// as `size` bytes hold, and a nul. 0 while it runs.
+///
+/// # Safety
+/// `node` is null or of this library; `place` points to `size` bytes, or `size` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_closed(
+    node: *const QsmNode,
+    place: *mut c_char,
+    size: usize,
+) -> usize {
+    // SAFETY: the caller promises it.
+    let node = unsafe { node.as_ref() };
+    let reason = node.and_then(|node| node.0.closed());
+    let reason = reason.map(|reason| reason.to_string()).unwrap_or_default();
+    // SAFETY: as above.
+    unsafe { text::write(&reason, place, size) };
+    reason.len()
+}
+
 /// # Safety
 /// `place` is null or may be written to.
 unsafe fn tell(found: &Flushed, place: *mut QsmFlushed) {
+    let gone = found.unserved.iter().map(ToString::to_string);
+    let away = found.away.iter().map(ToString::to_string);
+    let lines: Vec<String> = gone.chain(away).collect();
+    LACKING.with_borrow_mut(|lacking| *lacking = c_string(&lines.join("\n")));
     // SAFETY: the caller promises it.
     if let Some(place) = unsafe { place.as_mut() } {
         *place = QsmFlushed {

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 use std::time::Duration;
 
 use qsm::GroupOptions;
-use qsm_binding::Reader;
+use qsm_binding::{Inlet, Reader};
 use qsm_history::{Bounds, Keeper, Position, Start};
 
 use crate::error::{Code, Failure, Own};
@@ -90,7 +90,13 @@ pub unsafe extern "C" fn qsm_subscribe_past(
         let queue = queue.map_or_else(|| Ok(GroupOptions::default()), ordered)?;
         let made = Reader::with_past(&node.0, names, start, queue, past.held_bytes)?;
         // SAFETY: as above.
-        unsafe { give(subscription, QsmSubscription(made), "subscription") }
+        unsafe {
+            give(
+                subscription,
+                QsmSubscription(Inlet::with_past(made)),
+                "subscription",
+            )
+        }
     })
 }
 
@@ -101,11 +107,7 @@ unsafe fn start(past: &QsmPast) -> Result<Start, Failure> {
         return Ok(Start::Last(past.last));
     }
     // SAFETY: the caller promises it.
-    let text = unsafe { text::read(past.resume, "resume") }?;
-    let position = text.parse::<Position>();
-    let position = position
-        .map_err(|error| Failure::own(Own::Setting, format!("resume is no position: {error}")))?;
-    Ok(Start::Resume(position))
+    Ok(Start::Resume(unsafe { read(past.resume) }?))
 }
 
 fn ordered(queue: &QsmQueue) -> Result<GroupOptions, Failure> {
@@ -129,13 +131,48 @@ pub unsafe extern "C" fn qsm_position(
     size: usize,
 ) -> usize {
     // SAFETY: the caller promises it.
+    unsafe { qsm_position_before(subscription, 0, place, size) }
+}
+
+/// As [`qsm_position`], for who reads by `qsm_fill`: but for so many items of its last call, the last
+/// ones.
+///
+/// # Safety
+/// As of [`qsm_position`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_position_before(
+    subscription: *const QsmSubscription,
+    unread: usize,
+    place: *mut c_char,
+    size: usize,
+) -> usize {
+    // SAFETY: the caller promises it.
     let subscription = unsafe { subscription.as_ref() };
-    let position = subscription.and_then(|subscription| subscription.0.position([].iter()));
+    let position = subscription.and_then(|subscription| subscription.0.position(unread));
     let position = position.map(|position| position.to_string());
     let position = position.unwrap_or_default();
     // SAFETY: as above.
     unsafe { text::write(&position, place, size) };
     position.len()
+}
+
+/// Tells whether a text is a position; otherwise its code is 1703.
+///
+/// # Safety
+/// `position` is a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_check_position(position: *const c_char) -> Code {
+    // SAFETY: the caller promises it.
+    call(|| unsafe { read(position) }.map(drop))
+}
+
+/// # Safety
+/// `text` is null or a text.
+unsafe fn read(text: *const c_char) -> Result<Position, Failure> {
+    // SAFETY: the caller promises it.
+    let text = unsafe { text::read(text, "position") }?;
+    let position = text.parse::<Position>();
+    position.map_err(|error| Failure::own(Own::Setting, format!("no position: {error}")))
 }
 
 /// Enters groups, by name, and keeps their last messages for those who join later, until it is given

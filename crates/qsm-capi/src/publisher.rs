@@ -5,6 +5,7 @@ use std::ptr::null_mut;
 use std::time::Duration;
 
 use qsm::{PublishOptions, Publisher, SendError};
+use qsm_binding::send_within;
 
 use crate::error::{Code, Failure, Outcome};
 use crate::guard::{at, at_mut, call, free, give};
@@ -149,6 +150,40 @@ pub unsafe extern "C" fn qsm_try_send(
 ) -> Code {
     // SAFETY: the caller promises it.
     call(|| unsafe { send(publisher, data, length, Publisher::try_send) })
+}
+
+/// As [`qsm_send`], and waits so many milliseconds for room at most (negative: for ever); otherwise its
+/// code is 1302.
+///
+/// # Safety
+/// As of [`qsm_send`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_send_within(
+    publisher: *const QsmPublisher,
+    data: *const c_void,
+    length: usize,
+    milliseconds: i64,
+) -> Code {
+    let patience = text::limit(milliseconds);
+    let by = |publisher: &Publisher, message: &[u8]| match send_within(publisher, message, patience)
+    {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(SendError::Full),
+        Err(error) => Err(error),
+    };
+    // SAFETY: the caller promises it.
+    call(|| unsafe { send(publisher, data, length, by) })
+}
+
+/// Messages that wait to be sent.
+///
+/// # Safety
+/// `publisher` is null or of this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_queued_to_send(publisher: *const QsmPublisher) -> u64 {
+    // SAFETY: the caller promises it.
+    let publisher = unsafe { publisher.as_ref() };
+    publisher.map_or(0, |publisher| publisher.0.queued() as u64)
 }
 
 /// # Safety

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use qsm_binding::Settings;
+use qsm_binding::{SETTINGS, Settings};
 
 use crate::error::Code;
 use crate::guard::{at_mut, call, free, give};
@@ -44,6 +44,35 @@ pub unsafe extern "C" fn qsm_set(
         };
         Ok(settings.0.set(name, value)?)
     })
+}
+
+/// Name of a setting, by its place in the list of all, from 0: the length of the name in bytes, without
+/// the nul; writes as much of it as `size` bytes hold, and a nul. 0 behind the last.
+///
+/// # Safety
+/// `place` points to `size` bytes, or `size` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_setting_name(number: usize, place: *mut c_char, size: usize) -> usize {
+    let name = SETTINGS.get(number).map_or("", |setting| setting.name);
+    // SAFETY: the caller promises so many bytes.
+    unsafe { text::write(name, place, size) };
+    name.len()
+}
+
+/// Meaning of a setting, with unit and default, as [`qsm_setting_name`] its name.
+///
+/// # Safety
+/// As of [`qsm_setting_name`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_setting_meaning(
+    number: usize,
+    place: *mut c_char,
+    size: usize,
+) -> usize {
+    let meaning = SETTINGS.get(number).map_or("", |setting| setting.meaning);
+    // SAFETY: the caller promises so many bytes.
+    unsafe { text::write(meaning, place, size) };
+    meaning.len()
 }
 
 /// Ends their life; nodes that were started with them go on.

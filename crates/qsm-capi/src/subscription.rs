@@ -1,12 +1,12 @@
 //! Subscriptions, read in batches.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::os::fd::AsRawFd as _;
 use std::ptr::{null, null_mut};
 use std::time::Duration;
 
 use qsm::{DeliveryMode, GroupOptions, Overflow};
-use qsm_binding::Reader;
+use qsm_binding::Inlet;
 use qsm_history::Item;
 
 use crate::error::{Code, Failure, Own};
@@ -17,7 +17,7 @@ use crate::text;
 
 /// A subscription to groups.
 #[derive(Debug)]
-pub struct QsmSubscription(pub(crate) Reader);
+pub struct QsmSubscription(pub(crate) Inlet);
 
 /// The policy of a full queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn qsm_subscribe(
         unsafe {
             give(
                 subscription,
-                QsmSubscription(Reader::new(made)),
+                QsmSubscription(Inlet::new(made)),
                 "subscription",
             )
         }
@@ -184,7 +184,10 @@ pub unsafe extern "C" fn qsm_poll(
         let (subscription, batch) =
             unsafe { (at(subscription, "subscription")?, at_mut(batch, "batch")?) };
         *batch = EMPTY;
-        let taken = subscription.0.take(most, text::wait(milliseconds))?;
+        let taken = subscription
+            .0
+            .reader()
+            .take(most, text::wait(milliseconds))?;
         if !taken.is_empty() {
             *batch = lend(taken);
         }
@@ -224,6 +227,69 @@ pub unsafe extern "C" fn qsm_release(batch: *mut QsmBatch) {
         // SAFETY: as above.
         unsafe { free(owner) };
     }
+}
+
+/// As [`qsm_poll`], with copies: writes what has come to the program's buffer, one frame behind the
+/// other, for runtimes that follow no pointers. Bytes written are `used`; if the first frame does not
+/// fit, 0, and `needed` is its length. A subscription is read by this call or by [`qsm_poll`], not by
+/// both.
+///
+/// A frame is a multiple of 8 bytes, little-endian: its length (4 bytes), its kind, as
+/// `qsm_kind` has it, with the cause above the lowest byte (4; causes: 0 gone, 1 excluded, 2 overdue,
+/// 3 expired, 4 no keeper, 5 held), the number of the group's name, -1 without one (4), the length of
+/// the content (4), sender, incarnation, number, last (8 each), and the content: a message's bytes, or
+/// a sentence of a notice. Kind 0 tells the name of a group, as its content, before the first frame
+/// with its number; number 0 begins the list anew. Times are nanoseconds here.
+///
+/// # Safety
+/// `subscription` is of this library; `buffer` points to `size` bytes; `used` and `needed` may be
+/// written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_fill(
+    subscription: *const QsmSubscription,
+    buffer: *mut c_void,
+    size: usize,
+    most: usize,
+    milliseconds: i64,
+    used: *mut usize,
+    needed: *mut usize,
+) -> Code {
+    call(|| {
+        // SAFETY: the caller promises it.
+        let (subscription, first, used, needed) = unsafe {
+            let subscription = at(subscription, "subscription")?;
+            let first = at_mut(buffer.cast::<u8>(), "buffer")?;
+            let (used, needed) = (at_mut(used, "used")?, at_mut(needed, "needed")?);
+            (subscription, first, used, needed)
+        };
+        // SAFETY: as above.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(first, size) };
+        let most = most.min(FRAMES_MAX);
+        let taken = subscription
+            .0
+            .take(buffer, most, text::limit(milliseconds))?;
+        (*used, *needed) = match usize::try_from(taken) {
+            Ok(written) => (written, 0),
+            Err(_) => (0, taken.unsigned_abs()),
+        };
+        Ok(())
+    })
+}
+
+/// Items that [`qsm_fill`] takes at most at a call: what does not fit waits outside of the queue.
+const FRAMES_MAX: usize = 4096;
+
+/// Messages that wait in the queue.
+///
+/// # Safety
+/// `subscription` is null or of this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qsm_queued_to_read(subscription: *const QsmSubscription) -> u64 {
+    // SAFETY: the caller promises it.
+    let subscription = unsafe { subscription.as_ref() };
+    subscription.map_or(0, |subscription| {
+        subscription.0.subscription().queued() as u64
+    })
 }
 
 /// A descriptor for `poll` or `epoll`: readable while [`qsm_poll`] has something to take, or the end

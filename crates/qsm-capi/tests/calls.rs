@@ -519,7 +519,7 @@ fn a_past_that_cannot_be_is_refused() {
     assert_eq!((code, made.is_null()), (Own::Setting as Code, true));
     let said = error();
     assert!(
-        said.starts_with("resume is no position: it does not begin with"),
+        said.starts_with("no position: it does not begin with"),
         "{said}"
     );
     let queue = QsmQueue {
@@ -536,4 +536,102 @@ fn a_past_that_cannot_be_is_refused() {
     let code = unsafe { qsm_keep(cluster.node, &pattern, 1, null(), &mut keeper) };
     assert_eq!(code, ErrorCode::RequestPattern.number(), "{}", error());
     assert!(keeper.is_null());
+}
+
+/// Text that a call writes to a place.
+fn written(call: impl Fn(*mut std::ffi::c_char, usize) -> usize) -> String {
+    let mut text = vec![0; call(null_mut(), 0) + 1];
+    let size = text.len();
+    assert_eq!(call(text.as_mut_ptr(), size), size - 1);
+    // SAFETY: the call has written a nul.
+    let text = unsafe { CStr::from_ptr(text.as_ptr()) };
+    text.to_string_lossy().into_owned()
+}
+
+#[test]
+fn settings_are_listed_with_their_meanings() {
+    // SAFETY: `written` gives so many bytes as it says.
+    let name = |number| written(|place, size| unsafe { qsm_setting_name(number, place, size) });
+    let count = (0..).find(|number| name(*number).is_empty());
+    assert_eq!(count, Some(qsm_binding::SETTINGS.len()));
+    // SAFETY: as above.
+    let meaning = written(|place, size| unsafe { qsm_setting_meaning(2, place, size) });
+    assert_eq!(name(2), "cores");
+    assert_eq!(meaning, "Core threads, 1 to 64 (1).");
+}
+
+#[test]
+fn a_node_says_who_it_is_and_why_it_has_ended() {
+    let cluster = Cluster::new("who", null());
+    let node = cluster.node;
+    // SAFETY: the node lives, and `written` gives so many bytes as it says.
+    let closed = || written(|place, size| unsafe { qsm_closed(node, place, size) });
+    assert_eq!(closed(), "");
+    let mut events = null_mut();
+    // SAFETY: handles of the library; texts last until the next call of this thread.
+    unsafe {
+        assert_ne!(qsm_node_id(node), 0);
+        assert_eq!(qsm_events_new(node, &mut events), 0);
+        assert_eq!(qsm_shutdown(node, 5_000, null_mut()), 0);
+        assert_eq!(CStr::from_ptr(qsm_lacking()).to_bytes(), b"");
+        let mut event = QsmEvent {
+            kind: EventKind::None,
+            text: null(),
+        };
+        let name = || written(|place, size| qsm_event_name(events, place, size));
+        assert_eq!(name(), "");
+        while event.kind != EventKind::Closed {
+            assert_eq!(qsm_next_event(events, 10_000, &mut event), 0);
+        }
+        assert_eq!(name(), "Closed");
+        qsm_events_free(events);
+    }
+    assert!(closed().contains("shut down"), "{}", closed());
+}
+
+#[test]
+fn a_buffer_is_filled_with_frames_and_a_full_one_says_what_it_needs() {
+    let cluster = Cluster::new("fill", null());
+    assert_eq!(cluster.send(&[7; 100]), 0);
+    // SAFETY: the publisher lives, and the bytes are there.
+    let sent = unsafe { qsm_send_within(cluster.publisher, b"more".as_ptr().cast(), 4, 1_000) };
+    assert_eq!(sent, 0, "{}", error());
+    let fill = |buffer: &mut [u8]| {
+        let (mut used, mut needed) = (9, 9);
+        // SAFETY: the subscription lives, and so many bytes are there.
+        let code = unsafe {
+            let (start, size) = (buffer.as_mut_ptr().cast(), buffer.len());
+            qsm_fill(
+                cluster.subscription,
+                start,
+                size,
+                1,
+                10_000,
+                &mut used,
+                &mut needed,
+            )
+        };
+        assert_eq!(code, 0, "{}", error());
+        (used, needed)
+    };
+    // A name of a byte takes 56, a message of 100 bytes 152.
+    assert_eq!(fill(&mut [0; 100]), (0, 208));
+    let mut buffer = [0; 208];
+    assert_eq!(fill(&mut buffer), (208, 0));
+    let field = |at: usize| i32::from_le_bytes(buffer[at..at + 4].try_into().expect("four bytes"));
+    assert_eq!([0, 4, 8, 12].map(field), [56, 0, 0, 1]);
+    assert_eq!(buffer[48], b'g');
+    assert_eq!(
+        [56, 60, 64, 68].map(field),
+        [152, ItemKind::Message as i32, 0, 100]
+    );
+    assert_eq!(&buffer[104..204], [7; 100]);
+    assert_eq!(fill(&mut buffer), (56, 0));
+    assert_eq!(&buffer[48..52], b"more");
+    // SAFETY: both live.
+    let queued = unsafe {
+        let to_read = qsm_queued_to_read(cluster.subscription);
+        (qsm_queued_to_send(cluster.publisher), to_read)
+    };
+    assert_eq!(queued, (0, 0));
 }

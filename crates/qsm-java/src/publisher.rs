@@ -1,15 +1,12 @@
 //! Publishers, as `Native` has them.
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jni::EnvUnowned;
 use jni::objects::{JByteArray, JByteBuffer, JClass, JString};
 use jni::sys::{jboolean, jbyte, jint, jlong};
 use qsm::{Node, PublishOptions, Publisher, SendError};
+use qsm_binding::send_within;
 
 use crate::call::{Failure, call, limit};
 use crate::handle::Handle;
@@ -67,13 +64,13 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_sendArray<'local>(
             let mut copy = [0; SHORT];
             let copy = &mut copy[..length];
             message.get_region(env, start, signed(copy))?;
-            return Ok::<_, Failure>(send(publisher, copy, patience)?);
+            return Ok::<_, Failure>(send_within(publisher, copy, patience)?);
         }
         let mut copy = vec![0; length];
         message.get_region(env, start, signed(&mut copy))?;
         match publisher.try_send_owned(copy) {
             Err(unsent) if unsent.error == SendError::Full => {
-                Ok(send(publisher, &unsent.message, patience)?)
+                Ok(send_within(publisher, &unsent.message, patience)?)
             }
             Err(unsent) => Err(unsent.error.into()),
             Ok(()) => Ok(true),
@@ -102,7 +99,7 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_sendDirect<'local>(
             .ok()
             .and_then(|length| all.get(start..)?.get(..length));
         let part = part.ok_or_else(|| Failure::null("that part of the buffer"))?;
-        Ok(send(publisher.get()?, part, limit(nanoseconds))?)
+        Ok(send_within(publisher.get()?, part, limit(nanoseconds))?)
     })
 }
 
@@ -110,37 +107,6 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_sendDirect<'local>(
 fn signed(bytes: &mut [u8]) -> &mut [jbyte] {
     // SAFETY: the same length, and every byte is a number of either kind.
     unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
-}
-
-/// Sends a message, and waits so long for room; whether there was.
-fn send(publisher: &Publisher, message: &[u8], patience: Duration) -> Result<bool, SendError> {
-    match publisher.try_send(message) {
-        Err(SendError::Full) if !patience.is_zero() => {}
-        Err(SendError::Full) => return Ok(false),
-        sent => return sent.map(|()| true),
-    }
-    let deadline = Instant::now() + patience;
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut sending = pin!(publisher.send_async(message));
-    loop {
-        if let Poll::Ready(sent) = sending.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return sent.map(|()| true);
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(false);
-        }
-        thread::park_timeout(left);
-    }
-}
-
-/// Wakes a thread that waits for room.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
 }
 
 /// Waits until the group has so many receivers beside this node.

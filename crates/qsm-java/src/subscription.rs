@@ -6,12 +6,11 @@ use jni::EnvUnowned;
 use jni::objects::{JByteBuffer, JClass, JString};
 use jni::sys::{jint, jlong};
 use qsm::{DeliveryMode, GroupOptions, Overflow};
-use qsm_binding::Reader;
+use qsm_binding::{Inlet, Reader};
 use qsm_history::{Position, Start};
 
 use crate::call::{Failure, Strings, call, limit, read};
 use crate::handle::Handle;
-use crate::inlet::Inlet;
 
 /// Items that a call takes at most: what does not fit into the buffer waits outside of the queue.
 const MOST: usize = 4096;

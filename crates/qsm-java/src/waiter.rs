@@ -7,12 +7,12 @@ use std::os::fd::OwnedFd;
 use jni::EnvUnowned;
 use jni::objects::{JClass, JLongArray};
 use jni::sys::{jint, jlong};
+use qsm_binding::Inlet;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use crate::call::{Failure, call, limit};
 use crate::handle::Handle;
-use crate::inlet::Inlet;
 
 /// Subscriptions that a call of [`Java_io_quicksilver_qsm_Native_await`] names at most.
 const MOST: usize = 64;

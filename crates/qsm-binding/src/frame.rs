@@ -1,19 +1,5 @@
-//! Frames: messages and notices, one behind the other in a buffer, as `Frame.java` reads them.
-//!
-//! ```text
-//!    0  i32  length of the frame, a multiple of 8
-//!    4  i32  kind; of messages that are lost or not kept the cause above its lowest byte
-//!    8  i32  number of the group's name; -1 without a group
-//!   12  i32  length of the content
-//!   16  i64  node that sent it; of the end of the past the keepers that answered
-//!   24  i64  life of that node
-//!   32  i64  number of the message; the first that is lost; messages that came from keepers
-//!   40  i64  last that is lost, or as the kind says
-//!   48  content: of a message its bytes, of a notice a sentence, of a name the name
-//! ```
-//!
-//! Little-endian. A name is told once, before the first frame that has its number; number 0 is the
-//! first, and begins the list anew.
+//! Frames: messages and notices, one behind the other in a buffer, as runtimes read them that follow no pointers.
+//! [`Inlet`](crate::Inlet) has their layout.
 
 use std::collections::HashMap;
 
@@ -37,12 +23,12 @@ const OTHER: i32 = 7;
 const NOT_KEPT: i32 = 8;
 const JOINED: i32 = 9;
 
-/// Number of a cause that Java has no name for.
+/// Number of a cause without one of its own.
 const OTHER_CAUSE: i32 = 6;
 /// Place of a cause in the kind of messages that are lost or not kept.
 const CAUSE_SHIFT: i32 = 8;
 
-/// The number of a cause, as `Cause.java` has it.
+/// The number of a cause.
 fn cause(cause: LostCause) -> i32 {
     match cause {
         LostCause::Gone => 0,
@@ -103,7 +89,7 @@ pub(crate) struct Full {
     pub(crate) needed: usize,
 }
 
-/// Numbers of groups' names that Java knows.
+/// Numbers of groups' names that the reader knows.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     numbers: HashMap<Box<str>, i32>,
@@ -125,7 +111,7 @@ impl Names {
         }
     }
 
-    /// The number that a new name gets; Java forgets the others when it is 0.
+    /// The number that a new name gets; the reader forgets the others when it is 0.
     fn add(&mut self, name: &str) -> i32 {
         if self.numbers.len() == NAMES_MAX {
             self.numbers.clear();
@@ -153,7 +139,7 @@ impl<'a> Frames<'a> {
         self.used
     }
 
-    /// Appends an item, and the name of its group if Java does not know it.
+    /// Appends an item, and the name of its group if the reader does not know it.
     pub(crate) fn append(&mut self, item: &Item, names: &mut Names) -> Result<(), Full> {
         match item {
             Item::Kept(message) | Item::Message(message) => self.append_message(message, names),
