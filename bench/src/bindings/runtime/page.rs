@@ -76,7 +76,7 @@ impl Column {
 }
 
 const COLUMNS: [Column; 6] = [
-    Column::new("messages/s", |point| point.per_second, 0),
+    Column::new("received/s", |point| point.per_second, 0),
     Column::new("CPUs", |point| point.cpu, 2),
     Column::new("memory, MiB", |point| point.memory, 1),
     Column::new("at most, MiB", |point| point.memory_most, 1),
