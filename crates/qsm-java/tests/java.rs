@@ -10,7 +10,9 @@ use qsm::{Embedded, Node};
 const JUNIT: &str = "/usr/share/java/junit-platform-console-standalone.jar";
 
 /// The oldest Java that the package is for.
-const RELEASE: &str = "17";
+const RELEASE: u32 = 17;
+/// The first that has foreign functions.
+const FOREIGN: u32 = 22;
 
 /// JUnit's console; `None` if it or a compiler is missing.
 fn junit() -> Option<PathBuf> {
@@ -45,19 +47,81 @@ fn assert_done(output: &Output) -> String {
     said
 }
 
-/// Compiles the package and its tests, with all warnings and with documentation, as errors.
-fn compile(to: &Path, junit: &Path) {
+/// Folder of a JDK that has foreign functions: that of `QSM_JDK` or `JAVA_HOME`, or one beside the others. `None` if there
+/// is none.
+fn newer_jdk() -> Option<PathBuf> {
+    let named = ["QSM_JDK", "JAVA_HOME"].into_iter();
+    let named = named.filter_map(std::env::var_os).map(PathBuf::from);
+    let beside = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten();
+    let beside = beside.filter_map(|entry| Some(entry.ok()?.path()));
+    named.chain(beside).find(|jdk| {
+        let release = std::fs::read_to_string(jdk.join("release")).unwrap_or_default();
+        let version = release.split("JAVA_VERSION=\"").nth(1);
+        let major = version.and_then(|version| version.split(['.', '"', '-']).next());
+        let major: Option<u32> = major.and_then(|major| major.parse().ok());
+        major.is_some_and(|major| major >= FOREIGN) && jdk.join("bin/javac").is_file()
+    })
+}
+
+/// Compiles sources, with all warnings and with documentation, as errors.
+fn compile(compiler: &Path, release: u32, lint: &str, from: &str, to: &Path, with: &Path) {
     std::fs::remove_dir_all(to).ok();
     std::fs::create_dir_all(to).expect("a folder can be made");
-    let output = Command::new("javac")
-        .args(["--release", RELEASE, "-Werror", "-Xlint:all"])
+    let output = Command::new(compiler)
+        .args(["--release", &release.to_string(), "-Werror", lint])
         .args(["-Xdoclint:all/protected", "-encoding", "UTF-8", "-d"])
         .arg(to)
         .arg("-cp")
-        .arg(junit)
-        .args(sources(&root().join("java/src")))
+        .arg(with)
+        .args(sources(&root().join("java/src").join(from)))
         .output();
     assert_done(&output.expect("the compiler starts"));
+}
+
+/// The package and its tests, as classes.
+fn package(folder: &Path, junit: &Path) -> PathBuf {
+    let (main, all) = (folder.join("main"), folder.join("classes"));
+    compile(
+        Path::new("javac"),
+        RELEASE,
+        "-Xlint:all",
+        "main/java",
+        &main,
+        junit,
+    );
+    let with = std::env::join_paths([&main, junit]).expect("no colon in a path");
+    let with = PathBuf::from(with);
+    compile(
+        Path::new("javac"),
+        RELEASE,
+        "-Xlint:all",
+        "test/java",
+        &all,
+        &with,
+    );
+    done(Command::new("cp").arg("-r").arg(main.join("io")).arg(&all));
+    all
+}
+
+/// A jar of these classes, with those that are for later versions.
+fn jar(jdk: &Path, folder: &Path, classes: &Path) -> PathBuf {
+    let (later, jar) = (folder.join("later"), folder.join("qsm.jar"));
+    // Functions that may crash the virtual machine are what it is about.
+    let lint = "-Xlint:all,-restricted";
+    let compiler = jdk.join("bin/javac");
+    compile(&compiler, FOREIGN, lint, "main/java22", &later, classes);
+    done(
+        Command::new(jdk.join("bin/jar"))
+            .arg("--create")
+            .arg("--file")
+            .arg(&jar)
+            .arg("-C")
+            .arg(classes)
+            .args([".", "--release", &FOREIGN.to_string(), "-C"])
+            .arg(&later)
+            .arg("."),
+    );
+    jar
 }
 
 /// A property of the virtual machine.
@@ -67,6 +131,62 @@ fn property(name: &str, value: &Path) -> OsString {
     property
 }
 
+/// A virtual machine, and how it is to call the library.
+struct Machine<'a> {
+    java: &'a Path,
+    options: &'a [&'a str],
+    way: &'a str,
+}
+
+impl Machine<'_> {
+    /// Runs all tests, with an engine to attach to.
+    fn test(&self, folder: &Path, classes: &Path, junit: &Path) {
+        // Both tests run at a time.
+        let own = format!("{}-{}", std::process::id(), self.options.len());
+        let engine = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("j{own}"));
+        let node = Node::builder()
+            .cluster(format!("java-engine-{own}"))
+            .embedded_service(Embedded::Always)
+            .interface("lo")
+            .start()
+            .expect("a node starts on lo");
+        let share = node.share(&engine).expect("the node can be shared");
+        let test = std::env::current_exe().expect("this test runs from a file");
+        let library = test.with_file_name("libqsm_java.so");
+        let resources = root().join("java/src/test/resources");
+        let paths = std::env::join_paths([classes, junit, &resources]).expect("no colon");
+        let golden = root().join("../qsm-object/tests/golden.txt");
+        let output = Command::new(self.java)
+            // Misuse of the interface to Java is told, and ends the test below.
+            .arg("-Xcheck:jni")
+            .args(self.options)
+            .arg(property("library.path", &library))
+            .arg(property("way", Path::new(self.way)))
+            .arg(property("golden", &golden))
+            .arg(property("examples", &root().join("examples")))
+            .arg(property("examples.output", folder))
+            .arg("-cp")
+            .arg(paths)
+            .args(["org.junit.platform.console.ConsoleLauncher"])
+            .args(["-p", "io.quicksilver.qsm", "--disable-banner"])
+            .args(["--details", "tree", "--disable-ansi-colors"])
+            .env("QSM_ENGINE", &engine)
+            .output()
+            .expect("Java starts");
+        drop(share);
+        let said = assert_done(&output);
+        assert!(said.contains(" 0 tests skipped"), "{said}");
+        assert!(!said.contains(" 0 tests successful"), "{said}");
+        for complaint in ["WARNING in native method", "FATAL ERROR"] {
+            assert!(!said.contains(complaint), "{said}");
+        }
+    }
+}
+
+fn done(command: &mut Command) {
+    assert_done(&command.output().expect("it starts"));
+}
+
 #[test]
 fn the_package_keeps_its_promises() {
     let Some(junit) = junit() else {
@@ -74,47 +194,31 @@ fn the_package_keeps_its_promises() {
         return;
     };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("java");
-    let classes = folder.join("classes");
-    compile(&classes, &junit);
-    let engine = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("j{}", std::process::id()));
-    let node = Node::builder()
-        .cluster(format!("java-engine-{}", std::process::id()))
-        .embedded_service(Embedded::Always)
-        .interface("lo")
-        .start()
-        .expect("a node starts on lo");
-    let share = node.share(&engine).expect("the node can be shared");
-    let test = std::env::current_exe().expect("this test runs from a file");
-    let resources = root().join("java/src/test/resources");
-    let paths = std::env::join_paths([&classes, &junit, &resources]).expect("no colon in a path");
-    let output = Command::new("java")
-        // Misuse of the interface to Java is told, and ends the test below.
-        .arg("-Xcheck:jni")
-        .arg(property(
-            "library.path",
-            &test.with_file_name("libqsm_java.so"),
-        ))
-        .arg(property(
-            "golden",
-            &root().join("../qsm-object/tests/golden.txt"),
-        ))
-        .arg(property("examples", &root().join("examples")))
-        .arg(property("examples.output", &folder))
-        .arg("-cp")
-        .arg(paths)
-        .args(["org.junit.platform.console.ConsoleLauncher"])
-        .args(["-p", "io.quicksilver.qsm", "--disable-banner"])
-        .args(["--details", "tree", "--disable-ansi-colors"])
-        .env("QSM_ENGINE", &engine)
-        .output()
-        .expect("Java starts");
-    drop(share);
-    let said = assert_done(&output);
-    assert!(said.contains(" 0 tests skipped"), "{said}");
-    assert!(!said.contains(" 0 tests successful"), "{said}");
-    for complaint in ["WARNING in native method", "FATAL ERROR"] {
-        assert!(!said.contains(complaint), "{said}");
-    }
+    let classes = package(&folder, &junit);
+    let java = Machine {
+        java: Path::new("java"),
+        options: &[],
+        way: "JNI",
+    };
+    java.test(&folder, &classes, &junit);
+}
+
+#[test]
+fn the_package_keeps_them_by_foreign_functions_too() {
+    let (Some(junit), Some(jdk)) = (junit(), newer_jdk()) else {
+        lab::skip("no JDK of Java 22 or later in /usr/lib/jvm or QSM_JDK");
+        return;
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("java-foreign");
+    let jar = jar(&jdk, &folder, &package(&folder, &junit));
+    let java = jdk.join("bin/java");
+    let native = "--enable-native-access=ALL-UNNAMED";
+    let later = Machine {
+        java: &java,
+        options: &[native],
+        way: "foreign functions",
+    };
+    later.test(&folder, &jar, &junit);
 }
 
 #[test]

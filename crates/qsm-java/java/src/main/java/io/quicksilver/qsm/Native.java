@@ -3,7 +3,8 @@ package io.quicksilver.qsm;
 import java.nio.ByteBuffer;
 
 /**
- * Calls of the native part. Numbers named after an object are handles of {@link Handle}; times are
+ * Calls of the native part, by JNI; Java 22 and later have another class of this name, by foreign
+ * functions. Numbers named after an object are handles of {@link Handle}; times are
  * nanoseconds, negative ones for ever. Errors come as {@link QsmException}.
  */
 final class Native {
@@ -12,6 +13,11 @@ final class Native {
     }
 
     private Native() {}
+
+    /** How calls are made. */
+    static String way() {
+        return "JNI";
+    }
 
     static native String version();
 

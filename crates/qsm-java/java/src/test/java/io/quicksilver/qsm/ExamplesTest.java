@@ -35,7 +35,7 @@ class ExamplesTest {
         for (String name : names) {
             Process process = running.get(name);
             try {
-                assertTrue(process.waitFor(60, TimeUnit.SECONDS), name + " does not end");
+                assertTrue(process.waitFor(300, TimeUnit.SECONDS), name + " does not end");
                 assertEquals(PRINTED.get(name), Files.readString(output(name)));
                 assertEquals(0, process.exitValue(), name);
             } finally {
@@ -51,6 +51,9 @@ class ExamplesTest {
     private static Process start(File folder, String name) throws Exception {
         String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
         List<String> command = new ArrayList<>(List.of(java, "-cp", System.getProperty("java.class.path")));
+        if (Runtime.version().feature() >= 22) {
+            command.add("--enable-native-access=ALL-UNNAMED");
+        }
         String library = System.getProperty(NativeLibrary.PATH);
         if (library != null) {
             command.add("-D" + NativeLibrary.PATH + "=" + library);
