@@ -14,7 +14,7 @@ use std::sync::Arc;
 use qsm_identity::NodeKey;
 use qsm_origin::Verifier;
 use qsm_wire::membership::{OriginDemand, Signer};
-use qsm_wire::{Heartbeat, Origin, StreamId};
+use qsm_wire::{Heartbeat, Origin, StreamId, ViewNumber};
 
 use super::{Region, RegionCx};
 use crate::node::NodeState;
@@ -154,12 +154,10 @@ impl RegionCx<'_> {
             return;
         };
         if !stream.has_begun() {
-            // Views that were left out begin before.
-            let exact = beat.openings().any(|opening| Some(opening.view) == joined);
-            let start = if exact {
-                start
-            } else {
-                start.min(stream.start())
+            // Older views that were left out begin before.
+            let start = match joined.is_some_and(|joined| reaches_back(beat, joined)) {
+                true => start,
+                false => start.min(stream.start()),
             };
             self.begin_at(sender, start);
         }
@@ -218,20 +216,37 @@ impl RegionCx<'_> {
         }
     }
 
-    /// Gives up what senders that are dead have not sealed.
+    /// Gives up what no seal will come for any more, and asks where streams begin that a packet without proof has begun.
     pub(crate) fn give_up_unproven(&mut self, out: &mut dyn Deliver) {
         if self.region.proof.is_none() {
             return;
         }
+        let mut unplaced = Vec::new();
         let (now, region) = (self.node.now, &mut *self.region);
-        for stream in region.streams.values_mut() {
-            if stream.unproven_due() <= now {
+        for (sender, stream) in &mut region.streams {
+            if stream.unproven_due() > now {
+                continue;
+            }
+            if stream.has_begun() || stream.sender_dead() {
                 let (backoff, groups) = (&region.backoff, &region.groups);
                 let context = &mut self
                     .node
                     .stream_context(backoff, &region.history, groups, out);
                 stream.give_up_unproven(context);
+            } else {
+                stream.note_hearsay(now);
+                unplaced.push(*sender);
             }
         }
+        unplaced
+            .into_iter()
+            .for_each(|sender| self.place_unknown(sender));
     }
+}
+
+/// Tells whether a word on a stream names a view that is no newer than this one, or where the stream itself begins. Of the
+/// views behind that the sender leaves out those that begin where the next one does.
+fn reaches_back(beat: &Heartbeat<'_>, view: ViewNumber) -> bool {
+    let oldest = beat.openings().last();
+    oldest.is_some_and(|opening| opening.view <= view || opening.start == 1)
 }

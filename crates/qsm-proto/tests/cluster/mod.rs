@@ -157,6 +157,8 @@ pub(crate) struct Cluster {
     batches: BTreeMap<u64, u64>,
     view: ViewNumber,
     pub(crate) members: Vec<u64>,
+    /// Views in which members joined that have come since the first one.
+    pub(crate) joined: BTreeMap<u64, u32>,
     /// Members that the next view marks as away.
     pub(crate) away: BTreeSet<u64>,
     /// Told with the next view: members that do not receive all groups, or have not since they came.
@@ -199,6 +201,7 @@ impl Cluster {
             batches: BTreeMap::new(),
             view: ViewNumber(0),
             members: (1..=members).collect(),
+            joined: BTreeMap::new(),
             away: BTreeSet::new(),
             filters: Vec::new(),
             terms: Vec::new(),
@@ -254,7 +257,7 @@ impl Cluster {
         let added = self.members.iter().map(|node| Member {
             origin: origin(*node),
             address: address(*node),
-            joined: ViewNumber(1),
+            joined: ViewNumber(self.joined.get(node).copied().unwrap_or(1)),
             left: None,
             away: self.away.contains(node).then_some(AwayReason::Silent),
         });

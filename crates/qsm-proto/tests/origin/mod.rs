@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use qsm_identity::NodeKey;
 use qsm_proto::{Config, Event, OriginDemand};
-use qsm_wire::membership::{Signer, Update};
+use qsm_wire::membership::{Role, Signer, Update};
 use qsm_wire::{
-    Chunk, Coverage, DataHeader, GroupId, Header, Part, ViewNumber, cluster_number, seal,
+    Chunk, Coverage, DataHeader, GroupId, Header, Kind, Opening, Part, ViewNumber, cluster_number,
+    seal,
 };
 
 use crate::cluster::{CHANNEL, Cluster, REGION, address, multicast, origin};
@@ -58,6 +59,15 @@ fn forge(cluster: &mut Cluster, sequence: u64) {
 }
 
 fn send_forged(cluster: &mut Cluster, sequence: u64) {
+    let start = Opening {
+        view: ViewNumber(1),
+        start: 1,
+    };
+    send_forged_in(cluster, start, sequence);
+}
+
+/// The same of a packet that says that its view begins there.
+fn send_forged_in(cluster: &mut Cluster, opening: Opening, sequence: u64) {
     let header = Header {
         cluster: cluster_number("default"),
         origin: origin(1),
@@ -65,9 +75,9 @@ fn send_forged(cluster: &mut Cluster, sequence: u64) {
     };
     let head = DataHeader {
         channel: CHANNEL,
-        view: ViewNumber(1),
+        view: opening.view,
         sequence,
-        view_age: u32::try_from(sequence - 1).unwrap(),
+        view_age: u32::try_from(sequence - opening.start).unwrap(),
     };
     let mut packet = Vec::new();
     head.encode(&header, &mut packet);
@@ -345,6 +355,114 @@ fn a_packet_in_the_place_of_a_seal_is_found_though_the_window_holds_the_next_sea
         check(&cluster, member, 20);
         check_forged(&cluster, member, 1);
     }
+}
+
+/// Member 4 comes in view 3, and is sent a packet in the publisher's name as if the stream began there for it, at packet 8.
+/// The publisher has sent 10 packets before, and its word is not heard.
+fn begin_falsely() -> Cluster {
+    let mut cluster = Cluster::new(3, &[1, 4], |_| {});
+    for (node, endpoint) in &mut cluster.nodes {
+        endpoint.sign_by(key(*node));
+    }
+    cluster.terms = proof(OriginDemand::Verified, [(1, 1)]).to_vec();
+    cluster.batch(&cluster.terms.clone());
+    cluster.run(MS * 20);
+    for number in 1..=5u64 {
+        cluster.publish(1, 0, &number.to_le_bytes());
+        cluster.run(MS * 20);
+    }
+    cluster.settle(Duration::from_secs(1));
+    assert_eq!(cluster.nodes[&1].stats().data_sent, 10);
+    cluster.change_view();
+    cluster.run(MS * 20);
+    cluster.filtered = Some(Kind::Heartbeat);
+    let (now, groups) = (
+        cluster.now,
+        vec!["group/0".to_owned(), "group/1".to_owned()],
+    );
+    let newcomer = cluster.nodes.get_mut(&4).unwrap();
+    newcomer.enter(now, Role::Subscriber, groups);
+    cluster.flight.listen(address(4), multicast(), true);
+    cluster.members.push(4);
+    cluster.joined.insert(4, 3);
+    cluster.change_view();
+    cluster.run(MS * 20);
+    let opening = Opening {
+        view: ViewNumber(3),
+        start: 8,
+    };
+    send_forged_in(&mut cluster, opening, 8);
+    cluster.run(MS);
+    cluster
+}
+
+/// Member 4 takes what is sent from now on, and lacks nothing that was sent before it came.
+fn check_beginning(mut cluster: Cluster) {
+    cluster.publish(1, 0, &6u64.to_le_bytes());
+    cluster.settle(Duration::from_secs(5));
+    let got = got(&cluster, 4);
+    assert_eq!(got, [(6, &6u64.to_le_bytes()[..])]);
+    assert_eq!(cluster.total(|stats| stats.packets_lost), 0);
+    assert!(cluster.got[&4].missed.is_empty());
+}
+
+// Rules R-SEC-32, R-VIEW-6.
+#[test]
+fn a_view_that_a_sender_does_not_name_begins_where_the_next_one_does() {
+    let mut cluster = begin_falsely();
+    // Views 2 to 4 begin at packet 11, and of these the sender names the first and the last.
+    cluster.change_view();
+    cluster.run(MS * 20);
+    cluster.filtered = None;
+    cluster.run(Duration::from_secs(1));
+    check_beginning(cluster);
+}
+
+// Rule R-SEC-32.
+#[test]
+fn who_is_not_told_where_a_stream_begins_asks_its_sender() {
+    let mut cluster = begin_falsely();
+    // The sender has nothing to say any more.
+    cluster.run(MS * 1500);
+    assert_eq!(cluster.nodes[&4].stats().queries_sent, 0);
+    cluster.filtered = None;
+    cluster.run(Duration::from_secs(2));
+    assert_eq!(cluster.nodes[&4].stats().queries_sent, 1);
+    let rounds = cluster.total(|stats| stats.ring.rounds);
+    cluster.run(Duration::from_secs(5));
+    assert_eq!(cluster.total(|stats| stats.ring.rounds), rounds);
+    check_beginning(cluster);
+}
+
+// Rule R-SEC-33.
+#[test]
+fn what_waits_for_a_seal_that_its_sender_has_no_more_is_lost_by_number() {
+    let mut cluster = cluster_with(OriginDemand::Verified, &[1], |config| {
+        config.limits.retention_bytes = 0;
+    });
+    cluster.publish(1, 0, &1u64.to_le_bytes());
+    cluster.run(MS / 4);
+    // Its seal does not come before it is silent; the others have it.
+    cluster.paused.insert(4);
+    cluster.away.insert(4);
+    cluster.change_view();
+    for number in 2..=5u64 {
+        cluster.publish(1, 0, &number.to_le_bytes());
+        cluster.run(MS * 20);
+    }
+    cluster.run(Duration::from_secs(3));
+    cluster.paused.clear();
+    cluster.run(Duration::from_secs(8));
+    for member in [2, 3] {
+        check(&cluster, member, 5);
+    }
+    assert!(cluster.away.is_empty());
+    assert_eq!(got(&cluster, 4).len(), 0);
+    assert_eq!(cluster.got[&4].missed, [(1, 5)]);
+    assert_eq!(cluster.nodes[&4].stats().packets_unproven, 1);
+    cluster.publish(1, 0, &6u64.to_le_bytes());
+    cluster.settle(Duration::from_secs(2));
+    assert_eq!(got(&cluster, 4), [(6, &6u64.to_le_bytes()[..])]);
 }
 
 // Rule R-SEC-33.

@@ -39,7 +39,7 @@ pub(super) struct StreamProof {
     verifier: Verifier,
     /// Everything up to here is judged, or given up.
     proven: u64,
-    /// Time that is waited for the seal of a sender that is dead.
+    /// Time that is waited for a seal that may not come any more.
     give_up: Duration,
     /// Where the stream begins for this node is known by a proof or by word of who knows.
     begun: bool,
@@ -47,7 +47,7 @@ pub(super) struct StreamProof {
     opening: Option<Opening>,
     /// Number up to which the stream goes by the word of the sender itself.
     vouched: u64,
-    /// When a packet or another's word last made the stream longer.
+    /// When a packet or another's word last made the stream longer, or it was asked where that begins.
     doubted: Instant,
     findings: Vec<Finding>,
     forged: ForgedLog,
@@ -280,8 +280,8 @@ impl ReceiveStream {
         }
     }
 
-    /// Others say for the first time that the stream goes as far as this.
-    pub(super) fn note_hearsay(&mut self, now: Instant) {
+    /// Others say for the first time that the stream goes as far as this, or are asked.
+    pub(crate) fn note_hearsay(&mut self, now: Instant) {
         if let Some(proof) = &mut self.proof {
             proof.doubted = now;
         }
@@ -509,15 +509,28 @@ impl ReceiveStream {
         context.delivery.stats.packets_unproven += 1;
     }
 
-    /// When what is here of a sender that is dead is given up, since its seal does not come; [`Instant::NEVER`]: nothing
-    /// waits so.
+    /// When what is here and has no proof is given up, since its seal does not come, or is asked where the stream begins;
+    /// [`Instant::NEVER`]: nothing waits so. Rules R-SEC-32, R-SEC-33.
     #[must_use]
     pub fn unproven_due(&self) -> Instant {
         let proof = self.proof.as_ref().filter(|proof| proof.waits_for_proof());
-        let waits = proof.filter(|proof| proof.proven < self.contiguous && self.is_final());
-        waits.map_or(Instant::NEVER, |proof| {
+        let Some(proof) = proof else {
+            return Instant::NEVER;
+        };
+        let waits = proof.proven < self.contiguous;
+        if waits && self.is_final() {
             self.sender.died.after(proof.give_up)
-        })
+        } else if !proof.begun || waits && self.is_gone() {
+            proof.doubted.after(proof.give_up)
+        } else {
+            Instant::NEVER
+        }
+    }
+
+    /// Tells whether the sender has nothing any more of all that is known of its stream, by its own word, and all of that has
+    /// arrived or is lost. What it has freed those that it waited for have proven: no seal for it is to come.
+    fn is_gone(&self) -> bool {
+        self.gone_upto >= self.highest && self.gaps.is_empty() && !self.behind()
     }
 
     /// Tells whether delivery may go on by what has been proven or given up since it was tried last.
@@ -531,7 +544,7 @@ impl ReceiveStream {
         })
     }
 
-    /// Gives up what a sender that is dead has not sealed. Rule R-SEC-33.
+    /// Gives up what a sender that is dead has not sealed, or of which it has the seal no more. Rule R-SEC-33.
     pub(crate) fn give_up_unproven(&mut self, context: &mut StreamContext<'_>) {
         self.begin(context.now);
         self.settle(context);
