@@ -199,11 +199,11 @@ impl<K: Ord + Clone, T> Standby<K, T> {
 
     /// Takes a message of the site, in the order of its sender.
     pub fn offer(&mut self, now: Instant, message: Numbered<K, T>) {
-        let company = self.has_company(now);
+        let beside = self.is_beside_another(now);
         let place = self.place(&message.key);
         let follows = message.number == place.come + 1;
         place.come = message.number;
-        if !follows && company && self.turn == Turn::Active {
+        if !follows && beside && self.turn == Turn::Active {
             self.stand_by(now);
         }
         self.stats.kept_bytes += message.bytes as u64;
@@ -315,11 +315,17 @@ impl<K: Ord + Clone, T> Standby<K, T> {
     fn patience(&self, now: Instant) -> Duration {
         let StandbySettings { silence, keep, .. } = self.settings;
         let lacks = self.gaps > 0 || now < self.settled;
-        let company = self.has_company(now) || now.since(self.began) < COMPANY;
-        match lacks && company {
+        let begins = now.since(self.began) < COMPANY;
+        match lacks && (begins || self.has_company(now)) {
             true => silence.max(keep),
             false => silence,
         }
+    }
+
+    /// Tells whether subscribers may lack what another gateway has published and this one lacks.
+    fn is_beside_another(&self, now: Instant) -> bool {
+        let keep = self.settings.keep;
+        self.heard.is_some_and(|heard| now.since(heard) < keep)
     }
 
     /// Goes on over what others have published.
@@ -520,6 +526,8 @@ mod tests {
         rig.offer('a', 5);
         assert!(rig.pass(1990).is_empty());
         assert_eq!(rig.pass(10), [5]);
+        rig.offer('a', 8);
+        assert_eq!(rig.pass(10), [8], "the other has been silent for long");
     }
 
     /// R-RELAY-61: subscribers may lack for two seconds what it has not got.
