@@ -206,7 +206,8 @@ fn the_package_keeps_its_promises() {
 #[test]
 fn the_package_keeps_them_by_foreign_functions_too() {
     let (Some(junit), Some(jdk)) = (junit(), newer_jdk()) else {
-        lab::skip("no JDK of Java 22 or later in /usr/lib/jvm or QSM_JDK");
+        // Debian 12 has none to install.
+        lab::pass_over("no JDK of Java 22 or later in /usr/lib/jvm or QSM_JDK");
         return;
     };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("java-foreign");
