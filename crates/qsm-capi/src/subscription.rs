@@ -293,7 +293,7 @@ pub unsafe extern "C" fn qsm_queued_to_read(subscription: *const QsmSubscription
 }
 
 /// A descriptor for `poll` or `epoll`: readable while [`qsm_poll`] has something to take, or the end
-/// to tell; with a past ([`qsm_subscribe_past`]) now and then without, so that it is called while
+/// to tell; with a past (`qsm_subscribe_past`) now and then without, so that it is called while
 /// keepers are asked. It is the library's: it is not to be read from nor closed, and lasts as long
 /// as the subscription. -1 if the process has no descriptor left.
 ///
