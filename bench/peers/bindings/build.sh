@@ -26,7 +26,7 @@ if wants java; then
   mkdir -p "$out/classes"
   ln -sf "$libraries/libqsm_java.so" "$out/libqsm_java.so"
   # Names of sources have no spaces.
-  javac --release 17 -d "$out/classes" "$here/Receive.java" $(find "$root/crates/qsm-java/java/src/main" -name '*.java')
+  javac --release 17 -d "$out/classes" "$here/Receive.java" $(find "$root/crates/qsm-java/java/src/main/java" -name '*.java')
 fi
 
 if wants python; then
