@@ -348,7 +348,7 @@ impl<K: Ord + Clone, T> Standby<K, T> {
         }
     }
 
-    /// Frees what all subscribers have by now, or, where memory is short, what they should have.
+    /// Frees what all subscribers have by now, or, where memory is short, what they should have. Rule R-RELAY-62.
     fn expire(&mut self, now: Instant) {
         while self.turn == Turn::StandingBy
             && self.unheard > 0

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::account::SiteBooks;
 use super::end::End;
 use super::names::stream_of;
-use super::publishing::{Common, Piece};
+use super::parts::{Common, Piece};
 use super::stats::SiteCounts;
 use crate::commands::relay::account::{Account, Books};
 use crate::commands::relay::content::{ContentArgs, Contents};

@@ -12,6 +12,7 @@ use qsm_console::table::printable;
 use qsm_relay::{Release, STANDBY_TICK, Turn};
 
 use super::end::End;
+use super::parts::{Common, Piece};
 use super::sorting::Sorting;
 use super::stats::SiteCounts;
 use super::turns::{Key, Turns};
@@ -26,22 +27,6 @@ const REOPEN: Duration = Duration::from_secs(10);
 const GROUPS_MAX: usize = 1 << 16;
 /// Packets of a site that wait to be published. Further ones are not acknowledged, so that the site's gateways wait.
 pub(super) const WAITING_MAX: usize = 1024;
-
-/// Things that the parts of other sites have in common.
-pub(super) struct Common {
-    pub(super) counts: Arc<SiteCounts>,
-    pub(super) turns: Arc<Turns>,
-    pub(super) end: Arc<End>,
-    pub(super) json: bool,
-}
-
-/// A packet of a stream of the other site.
-pub(super) struct Piece {
-    /// Which of the site's gateways sent it, counted.
-    pub(super) gateway: usize,
-    pub(super) number: u64,
-    pub(super) bytes: Arc<[u8]>,
-}
 
 /// Publishes what comes from another site, while that is this gateway's turn.
 pub(super) struct Publishing {

@@ -8,7 +8,7 @@ use qsm_console::table::printable;
 use qsm_relay::Numbered;
 
 use super::packets::{Record, Refused, Unpacker};
-use super::publishing::{Common, Piece};
+use super::parts::{Common, Piece};
 use super::stats::SiteCounts;
 use super::turns::{Part, Turns};
 
