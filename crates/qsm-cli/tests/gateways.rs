@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use support::relaying::free_ports;
-use support::{Cluster, Lines, Running, assert_code, subscribed};
+use support::relaying::{free_ports, relaying};
+use support::{Cluster, Lines, Running, assert_code, stderr, subscribed};
 
 const SITES: [&str; 2] = ["fra", "lon"];
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -269,4 +269,38 @@ fn gateways_may_end_and_begin_anew_one_after_the_other() {
     tick(&mut ticker, &mut near, &mut far);
     near.end();
     far.end();
+}
+
+#[test]
+fn mistakes_with_gateways_are_named_with_their_remedies() {
+    let many: Vec<String> = (1..=9)
+        .map(|port| format!("lon=127.0.0.1:{port}"))
+        .collect();
+    for (from, cause, remedy) in [
+        (
+            "fra=127.0.0.1:1",
+            "two sites are called fra",
+            "other gateways of this site are not named",
+        ),
+        (
+            "lon=127.0.0.1:1,lon=127.0.0.1:1",
+            "two gateways are at 127.0.0.1:1",
+            "name each once",
+        ),
+        (
+            "lon=127.0.0.1:1,par=127.0.0.1:1",
+            "two gateways are at 127.0.0.1:1",
+            "name each once",
+        ),
+        (
+            &*many.join(","),
+            "site lon has more than 8 gateways",
+            "name fewer",
+        ),
+    ] {
+        let output = relaying(&["site", "fra", "--group", "prices", "--from", from]).output();
+        assert_code(&output, 2);
+        let told = stderr(&output);
+        assert!(told.contains(cause) && told.contains(remedy), "{told}");
+    }
 }
