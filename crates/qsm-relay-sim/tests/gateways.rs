@@ -375,21 +375,24 @@ impl Model {
 
     /// A near gateway sends what it reads.
     fn pass_on(&mut self, gateway: usize) {
-        let (now, near) = (self.now, &mut self.near[gateway]);
-        if near.fault.is_some() {
+        let now = self.now;
+        if self.near[gateway].fault.is_some() {
             return;
         }
-        for inbox in &mut near.inbox {
-            while let Some(message) = inbox.take(now) {
-                for (number, far) in self.far.iter_mut().enumerate() {
-                    let delay = 5 + delay(&mut self.random, LINK_MAX);
-                    let killed = far
-                        .fault
-                        .is_some_and(|fault| matches!(fault.what, What::Killed));
-                    if now >= near.joined[number] && !killed {
-                        far.links[gateway].put(now + delay, message);
-                    }
-                }
+        for sender in 0..SENDERS {
+            while let Some(message) = self.near[gateway].inbox[sender].take(now) {
+                self.pass_to_both(gateway, message);
+            }
+        }
+    }
+
+    fn pass_to_both(&mut self, gateway: usize, message: Message) {
+        let (now, near) = (self.now, &self.near[gateway]);
+        for (number, far) in self.far.iter_mut().enumerate() {
+            let delay = 5 + delay(&mut self.random, LINK_MAX);
+            let fault = far.fault.map(|fault| fault.what);
+            if now >= near.joined[number] && !matches!(fault, Some(What::Killed)) {
+                far.links[gateway].put(now + delay, message);
             }
         }
     }
