@@ -185,7 +185,10 @@ impl World {
 
     fn deliver(&mut self, from: usize, to: usize, packet: Packet) {
         let word = matches!(packet, Packet::Word(_));
-        if from != to && self.is_cut(from) != self.is_cut(to) {
+        let apart = from != to && self.is_cut(from) != self.is_cut(to);
+        let waits = |(source, way, _): &(usize, usize, Packet)| (*source, *way) == (from, to);
+        // What is kept back is not overtaken, also where both are cut off by now.
+        if apart || (!word && self.kept.iter().any(waits)) {
             // Words are repeated, or too old by then; updates are repaired.
             if !word {
                 self.kept.push((from, to, packet));
@@ -556,6 +559,16 @@ fn all_replicas_apply_the_same_updates_at_the_same_positions() {
     // Much is applied, and the sequencer changes often, or the runs would show nothing.
     assert!(updates > count * 100, "{updates} in {count}");
     assert!(sequencers > count * 2, "{sequencers} in {count}");
+}
+
+/// Seeds in which a source and then the sequencer were cut off: the network let the source's second update overtake its
+/// first one, which the sequencer took for that of a source that is gone.
+#[test]
+fn updates_keep_their_order_though_both_sides_are_cut_off_one_after_the_other() {
+    for seed in [16_514, 17_083] {
+        let outcome = run(plan(seed, Mischief::None));
+        assert!(outcome.is_ok(), "seed {seed}: {outcome:?}");
+    }
 }
 
 /// Bugs, and the seeds within which the checker notices each.
