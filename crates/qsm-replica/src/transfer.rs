@@ -12,9 +12,10 @@ use crate::word::{Address, Chunk, Fetch, Head, write};
 /// Bytes of a chunk, but the last.
 pub(crate) const CHUNK_BYTES: usize = 128 * 1024;
 /// Chunks that are asked for at once.
-pub(crate) const WINDOW: u32 = 8;
-/// Of those, chunks that are still to come when the next ones are asked for.
-pub(crate) const AHEAD: u32 = 4;
+pub(crate) const WINDOW: u32 = 16;
+/// Of those, chunks that are still to come when the next ones are asked for. All that may be on their way have to fit
+/// into a publisher's queue, of 4 MiB if the program says nothing else: what does not is dropped.
+pub(crate) const AHEAD: u32 = 8;
 /// Joiners served at once; more are told nothing, and ask another donor or again.
 const SERVED_MAX: usize = 8;
 /// A joiner that has not asked for so long is gone.
