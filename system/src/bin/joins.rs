@@ -96,22 +96,23 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
                 (arguments.name(order), joins.figures(arguments))
             }
         };
-        rows.extend(figures.into_iter().map(|figure| (case.clone(), figure)));
+        rows.extend(figures.into_iter().map(|figure| Row {
+            case: case.clone(),
+            figure,
+        }));
     }
     if let Some(path) = &arguments.csv {
         fs::write(path, csv).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     match arguments.json {
-        true => println!("{}", Value::from_iter(rows.iter().map(json))),
+        true => println!("{}", Value::from_iter(rows.iter().map(Row::json))),
         false => {
             println!("| case | figure | bar | median | least to most | verdict |");
             println!("|---|---|---|---|---|---|");
-            rows.iter().for_each(print);
+            rows.iter().for_each(Row::print);
         }
     }
-    Ok(rows
-        .iter()
-        .all(|(_, figure)| figure.is_kept() != Some(false)))
+    Ok(rows.iter().all(|row| row.figure.is_kept() != Some(false)))
 }
 
 impl Arguments {
@@ -325,26 +326,35 @@ impl Joins {
 const CSV_HEAD: &str = "order,killed,kill_ms,joined_ms,transfer_ms,takeover_ms,gap_ms,updates_per_s,rebinds,\
                         compared,faults,counts\n";
 
-fn print((case, figure): &(String, Figure)) {
-    let [least, most] = figure.spread().map(short);
-    let (what, bar, median) = (figure.what, figure.bar.to_string(), short(figure.median()));
-    let verdict = match figure.is_kept() {
-        Some(true) => "kept",
-        Some(false) => "not kept",
-        None => "",
-    };
-    println!("| {case} | {what} | {bar} | {median} | {least} to {most} | {verdict} |");
+/// A figure of a case.
+struct Row {
+    case: String,
+    figure: Figure,
 }
 
-fn json((case, figure): &(String, Figure)) -> Value {
-    json!({
-        "case": case,
-        "figure": figure.what,
-        "bar": figure.bar.to_string(),
-        "median": figure.median(),
-        "runs": figure.values,
-        "kept": figure.is_kept(),
-    })
+impl Row {
+    fn print(&self) {
+        let Self { case, figure } = self;
+        let [least, most] = figure.spread().map(short);
+        let (what, bar, median) = (figure.what, figure.bar.to_string(), short(figure.median()));
+        let verdict = match figure.is_kept() {
+            Some(true) => "kept",
+            Some(false) => "not kept",
+            None => "",
+        };
+        println!("| {case} | {what} | {bar} | {median} | {least} to {most} | {verdict} |");
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "case": self.case,
+            "figure": self.figure.what,
+            "bar": self.figure.bar.to_string(),
+            "median": self.figure.median(),
+            "runs": self.figure.values,
+            "kept": self.figure.is_kept(),
+        })
+    }
 }
 
 /// A figure as it is read.
