@@ -342,6 +342,20 @@ impl Region {
         }
     }
 
+    /// Counts what is proven in a stream as proven though its messages wait: they are acknowledged meanwhile. Rule R-SEC-32.
+    pub(super) fn settle_held(
+        &mut self,
+        node: &mut NodeState,
+        sender: Origin,
+        out: &mut dyn Deliver,
+    ) {
+        let stream = self.streams.get_mut(&sender);
+        if let Some(stream) = stream.filter(|stream| stream.is_judged()) {
+            let mut context = node.stream_context(&self.backoff, &self.history, &self.groups, out);
+            stream.settle(&mut context);
+        }
+    }
+
     /// Hands out what is due ahead of its order, for those who want it so.
     pub(super) fn hurry(&mut self, node: &mut NodeState, out: &mut dyn Deliver) {
         let (now, history) = (node.now, &self.history);

@@ -283,11 +283,15 @@ impl RegionTable {
             return;
         };
         let address = stream.sender_address();
-        if !stream.undelivered() || self.held(node.now, id, sender, address) {
+        if !stream.undelivered() {
             return;
         }
+        let held = self.held(node.now, id, sender, address);
         if let Some(region) = self.regions.get_mut(&id) {
-            region.deliver(node, sender, out);
+            match held {
+                true => region.settle_held(node, sender, out),
+                false => region.deliver(node, sender, out),
+            }
         }
     }
 

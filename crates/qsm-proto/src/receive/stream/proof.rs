@@ -466,7 +466,7 @@ impl ReceiveStream {
 
     /// Goes on over what is proven or given up. Of what is here, what has no proof although every seal behind it is here
     /// gets none: it is lost.
-    pub(super) fn settle(&mut self, context: &mut StreamContext<'_>) {
+    pub(crate) fn settle(&mut self, context: &mut StreamContext<'_>) {
         while let Some(proof) = &mut self.proof
             && (proof.begun || !proof.waits_for_proof())
             && proof.proven < self.contiguous
