@@ -9,6 +9,7 @@ use crate::view::Layout;
 /// Everything a node can be told at its start. Public fields with defaults; checked by
 /// [`Config::check`], which [`crate::Endpoint::new`] calls.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Config {
     /// This node's id; drawn at random by the runtime and kept over its incarnations.
     pub node: NodeId,
