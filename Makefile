@@ -171,7 +171,7 @@ digests: ## the same seeds give the same digests in debug and release, twice
 growth: ## what a larger region costs, up to 10,000 nodes: three minutes
 	$(CARGO) test $(LOCKED) --release -p qsm-sim --test growth -- --ignored --nocapture
 
-acceptance: ## acceptance of recovery and flow where it takes long: regions of 200 and 1,000, paths and senders; minutes
+acceptance: ## acceptance of recovery and flow where it takes long: regions of 100 to 1,000, paths and senders; minutes
 	$(CARGO) test $(LOCKED) --release -p qsm-sim --test rates --test repairs --test parity -- --ignored --nocapture
 
 plan-check: ## the planner at full size, judged by time, memory and quality: half a minute, 1 GB

@@ -515,7 +515,7 @@ qsm_code qsm_keep(const qsm_node *node,
                   const qsm_bounds *bounds,
                   qsm_keeper **keeper);
 
-// What a keeper has. An error says that it keeps no more, and why.
+// Tells what a keeper has. An error says that it keeps no more, and why.
 //
 // Requires:
 // `keeper` is of this library; `kept` may be written to.

@@ -222,7 +222,7 @@ fn within(given: Option<&QsmBounds>) -> Bounds {
     bounds
 }
 
-/// What a keeper has. An error says that it keeps no more, and why.
+/// Tells what a keeper has. An error says that it keeps no more, and why.
 ///
 /// # Safety
 /// `keeper` is of this library; `kept` may be written to.

@@ -53,7 +53,7 @@ pub struct Config {
     pub recovery: Recovery,
     /// How fast to send.
     pub pace: Pace,
-    /// Whether each stream's packets are timed from its first on ([`Endpoint::take_delays`](crate::Endpoint::take_delays)).
+    /// Times each stream's packets from its first on ([`Endpoint::take_delays`](crate::Endpoint::take_delays)).
     pub times_packets: bool,
 }
 

@@ -19,7 +19,7 @@ const LASTS: u64 = 40_000;
 const REST: u64 = 8_000;
 /// Joining takes so long.
 const JOINING: u64 = 300;
-/// Who has been silent for so long is given up by a stream.
+/// Silence after which a stream gives a receiver up.
 const GIVEN_UP: u64 = 5_000;
 /// Longest times in which messages are repaired: in the cluster where they are published, on a link, and in the other
 /// cluster. Together less than what a gateway keeps messages for: a gateway that begins amid messages could take over
@@ -45,7 +45,7 @@ enum Bug {
     ForgottenAtOnce,
     /// A gateway never takes over.
     NeverActive,
-    /// What one stream lacks is not waited for.
+    /// Waits for nothing that one stream lacks.
     GapsNotWaitedFor,
 }
 
@@ -437,7 +437,7 @@ impl Model {
         }
     }
 
-    /// What a far gateway has published leaves it.
+    /// Has messages that a far gateway has published leave it.
     fn send(&mut self, gateway: usize) {
         let now = self.now;
         let fault = self.far[gateway].fault.map(|fault| fault.what);

@@ -19,9 +19,9 @@ const TRANSFER: Duration = Duration::from_millis(50);
 pub enum Victim {
     /// Nobody.
     Nobody,
-    /// Who gives the snapshot.
+    /// The replica that gives the snapshot.
     Donor,
-    /// Who joins; another one joins in its place.
+    /// The replica that joins; another one joins in its place.
     Joiner,
     /// The sequencer, of a total order.
     Sequencer,
@@ -50,7 +50,7 @@ impl Victim {
 /// A run: a replica has joined.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Who was killed.
+    /// The replica that was killed.
     pub victim: Victim,
     /// From the donor's snapshot to the kill.
     pub delay: Duration,

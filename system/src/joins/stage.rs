@@ -96,9 +96,9 @@ impl Member {
 pub struct Event {
     /// Its number.
     pub id: usize,
-    /// When, microseconds of the machine's clock.
+    /// Time of it, microseconds of the machine's clock.
     pub at: u64,
-    /// What.
+    /// The word itself.
     pub told: Told,
 }
 

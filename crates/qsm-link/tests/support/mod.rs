@@ -122,7 +122,7 @@ impl Site {
 struct Pair {
     now: Instant,
     links: [QuicLink; 2],
-    /// What each end has sealed and the other has not taken.
+    /// Datagrams that each end has sealed and the other has not taken.
     owed: [BTreeSet<Vec<u8>>; 2],
     said: u64,
     hours: usize,

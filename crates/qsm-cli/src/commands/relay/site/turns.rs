@@ -15,9 +15,9 @@ pub(super) type Key = (Arc<str>, Origin);
 
 /// Part of this gateway in publishing one site's messages, which are with their trailers.
 pub(super) struct Part {
-    /// What the site's gateways send.
+    /// Messages that the site's gateways send.
     pub(super) merge: Merge<Key, Vec<u8>>,
-    /// What this one publishes of it.
+    /// Messages of these that this one publishes.
     pub(super) standby: Standby<Key, Vec<u8>>,
 }
 
