@@ -24,6 +24,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -99,6 +100,8 @@ pub(super) struct Log {
     /// The delivery whose message was written last, and where it begins.
     delivery: AtomicU64,
     start: AtomicUsize,
+    /// The first delivery of those before it, without a gap, whose messages lie one behind the other.
+    joined: AtomicU64,
     /// The block being written, how far, in words, and where it ends; at the beginning none.
     block: AtomicUsize,
     at: AtomicUsize,
@@ -114,6 +117,7 @@ impl Log {
             readers: AtomicUsize::new(0),
             delivery: AtomicU64::new(NONE),
             start: AtomicUsize::new(0),
+            joined: AtomicU64::new(NONE),
             block: AtomicUsize::new(0),
             at: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
@@ -147,7 +151,11 @@ impl Log {
             return Some(self.start.load(Ordering::Relaxed));
         }
         let words = message_words(message.bytes.len());
+        let before = self.at.load(Ordering::Relaxed);
         let start = self.room(words)?;
+        if start != before || self.delivery.load(Ordering::Relaxed).wrapping_add(1) != delivery {
+            self.joined.store(delivery, Ordering::Relaxed);
+        }
         let places = &self.memory.words()[start..start + words];
         places[0].store(message.bytes.len() as u64, Ordering::Relaxed);
         for (place, word) in places[1..].iter().zip(message_extra(message)) {
@@ -157,6 +165,16 @@ impl Log {
         self.delivery.store(delivery, Ordering::Relaxed);
         self.start.store(start, Ordering::Relaxed);
         Some(start)
+    }
+
+    /// Where the messages of these deliveries lie, of so many words together, if they were written last,
+    /// one behind the other, in one block.
+    fn run(&self, deliveries: Range<u64>, words: usize) -> Option<Run> {
+        let last = self.delivery.load(Ordering::Relaxed);
+        let joined = self.joined.load(Ordering::Relaxed) <= deliveries.start;
+        let end = self.at.load(Ordering::Relaxed);
+        let start = end.checked_sub(words)?;
+        (deliveries.end.wrapping_sub(1) == last && joined).then_some(Run { start, end })
     }
 
     /// Room for so many words that lie together.
@@ -270,17 +288,43 @@ impl Holds {
         let block = self.log.block_of(start);
         match self.held.back_mut() {
             Some(hold) if hold.block == block => hold.until = until,
-            _ => {
-                self.log.hold(block, blocks);
-                self.blocks += blocks;
-                self.held.push_back(Hold {
-                    block,
-                    blocks,
-                    until,
-                });
-            }
+            _ => self.push(block, blocks, until),
         }
         Some(start)
+    }
+
+    /// As [`Holds::write`] for the messages of deliveries that follow each other, of so many words together,
+    /// if they lie in the log already, one behind the other.
+    pub(super) fn join(
+        &mut self,
+        deliveries: Range<u64>,
+        words: usize,
+        until: u64,
+        passed: impl FnOnce() -> u64,
+    ) -> Option<Run> {
+        let run = self.log.run(deliveries, words)?;
+        let block = self.log.block_of(run.start);
+        match self.held.back_mut() {
+            Some(hold) if hold.block == block => hold.until = until,
+            _ => {
+                self.release(passed());
+                if self.blocks + 1 > self.log.share() {
+                    return None;
+                }
+                self.push(block, 1, until);
+            }
+        }
+        Some(run)
+    }
+
+    fn push(&mut self, block: usize, blocks: usize, until: u64) {
+        self.log.hold(block, blocks);
+        self.blocks += blocks;
+        self.held.push_back(Hold {
+            block,
+            blocks,
+            until,
+        });
     }
 
     /// The reader is at this position.
@@ -433,6 +477,42 @@ mod tests {
         still.release(8);
         assert_eq!(still.blocks, 2);
         assert!(scene.deliver(LENGTH, &mut [&mut still])[0].is_some());
+    }
+
+    #[test]
+    fn a_further_reader_joins_messages_that_lie_together_and_no_others() {
+        let mut scene = Scene::new(9);
+        let (mut one, mut other) = (Holds::new(&scene.log), Holds::new(&scene.log));
+        let (words, first) = (message_words(LENGTH), scene.log.word_of(0));
+        let mut join = |deliveries, count| {
+            let run = other.join(deliveries, count * words, 8, || 0);
+            run.map(|run| (run.start - first, run.end - first))
+        };
+        for _ in 0..8 {
+            scene.deliver(LENGTH, &mut [&mut one]);
+        }
+        assert_eq!(join(7..9, 2), Some((6 * words, 8 * words)));
+        assert_eq!(join(1..9, 8), Some((0, 8 * words)));
+        assert_eq!((join(1..8, 7), join(8..10, 2)), (None, None));
+        // A number that nobody was offered here.
+        scene.delivered += 1;
+        scene.deliver(10, &mut [&mut one]);
+        assert_eq!(scene.log.run(9..11, 2 * message_words(10)), None);
+        assert!(scene.log.run(10..11, message_words(10)).is_some());
+    }
+
+    #[test]
+    fn one_that_holds_its_share_joins_nothing_in_another_block() {
+        let mut scene = Scene::new(3);
+        let (mut one, mut other) = (Holds::new(&scene.log), Holds::new(&scene.log));
+        let words = message_words(LENGTH);
+        for number in 1..=16 {
+            scene.deliver(LENGTH, &mut [&mut one]);
+            one.release(number);
+            let joined = other.join(number..number + 1, words, number, || 0);
+            assert_eq!(joined.is_some(), number <= 8, "{number}");
+        }
+        assert!(other.join(16..17, words, 16, || 8).is_some());
     }
 
     #[test]

@@ -351,9 +351,19 @@ pub(super) fn store(places: &[AtomicU64], bytes: &[u8]) {
         place.store(u64::from_le_bytes(*word), Ordering::Relaxed);
     }
     if let Some(place) = places.get(whole.len()).filter(|_| !rest.is_empty()) {
-        let mut last = [0; WORD];
-        last[..rest.len()].copy_from_slice(rest);
-        place.store(u64::from_le_bytes(last), Ordering::Relaxed);
+        place.store(last_word(bytes, rest.len()), Ordering::Relaxed);
+    }
+}
+
+/// The last bytes, so many, as a word. Out of what is read alone: a word that was put together in memory
+/// could not be loaded before all stores ahead of it were done, and these wait for other processors' caches.
+fn last_word(bytes: &[u8], rest: usize) -> u64 {
+    match bytes.last_chunk() {
+        Some(last) => u64::from_le_bytes(*last) >> (8 * (WORD - rest)),
+        None => {
+            let next = |word, byte: &u8| (word << 8) | u64::from(*byte);
+            bytes.iter().rev().fold(0, next)
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use crate::handoff::aside::{Item, Notices};
 use crate::handoff::inbox::Offered;
 use crate::handoff::message::{MessageRef, Overflow};
 use crate::handoff::received::Received;
-use crate::handoff::sink::ForeignQueue;
+use crate::handoff::sink::{ForeignQueue, Offers, offer_each};
 
 /// Words of a run after which it is shown to the reader, which may be awake.
 const RUN_WORDS: usize = 2048;
@@ -265,14 +265,49 @@ impl RingSink {
             let record = record::Written::message(place, message);
             return self.write(&record, message.bytes);
         };
-        let claimed = self.writer.claim(words);
-        self.extend(
-            place,
-            Run {
-                start,
-                end: start + words,
-            },
-        );
+        let end = start + words;
+        self.claim(place, Run { start, end })
+    }
+
+    /// Puts messages of one group into the log, or joins another reader's who was offered them before, if
+    /// all of them have room and nothing waits; how many, from the first on.
+    fn put_together(&mut self, first: u64, messages: &[MessageRef<'_>]) -> usize {
+        let place = messages.first().and_then(|any| self.place(any));
+        let Some(place) = place.filter(|_| !self.over && !self.has_more()) else {
+            return 0;
+        };
+        let words = |message: &MessageRef<'_>| message_words(message.bytes.len());
+        let all = messages.iter().map(words).sum();
+        if self.writer.has_room_for(all) != Ok(Written::Yes) {
+            return 0;
+        }
+        let until = self.writer.position() + all as u64;
+        let (holds, writer) = (&mut self.holds, &mut self.writer);
+        let deliveries = first..first + messages.len() as u64;
+        if let Some(run) = holds.join(deliveries, all, until, || writer.passed()) {
+            self.delivered += messages.len() as u64;
+            self.claim(place, run);
+            return messages.len();
+        }
+        let mut until = self.writer.position();
+        for (put, (delivery, message)) in (first..).zip(messages).enumerate() {
+            let words = words(message);
+            until += words as u64;
+            let (holds, writer) = (&mut self.holds, &mut self.writer);
+            let Some(start) = holds.write(delivery, message, until, || writer.passed()) else {
+                return put;
+            };
+            let end = start + words;
+            self.delivered += 1;
+            self.claim(place, Run { start, end });
+        }
+        messages.len()
+    }
+
+    /// The next messages lie here, and there is room for them.
+    fn claim(&mut self, place: u32, run: Run) -> Written {
+        let claimed = self.writer.claim(run.end - run.start);
+        self.extend(place, run);
         self.checked(claimed)
     }
 
@@ -367,6 +402,13 @@ impl ForeignQueue for RingSink {
             }
         }
         offered
+    }
+
+    fn offer_run(&mut self, first: u64, messages: &[MessageRef<'_>]) -> Offers {
+        let put = self.put_together(first, messages);
+        let mut offers = offer_each(self, first + put as u64, &messages[put..]);
+        offers.kept += put as u64;
+        offers
     }
 
     fn tell(&mut self, notice: Received) {

@@ -31,11 +31,41 @@ impl Sink {
     }
 }
 
+/// What became of several messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Offers {
+    /// Messages that wait to be read.
+    pub(crate) kept: u64,
+    /// Messages that were dropped, these or older ones.
+    pub(crate) dropped: u64,
+}
+
+/// Offers messages one by one.
+pub(crate) fn offer_each<Q: ForeignQueue + ?Sized>(
+    queue: &mut Q,
+    first: u64,
+    messages: &[MessageRef<'_>],
+) -> Offers {
+    let mut all = Offers::default();
+    for (delivery, message) in (first..).zip(messages) {
+        let offered = queue.offer(delivery, *message);
+        all.kept += u64::from(offered.kept);
+        all.dropped += offered.dropped;
+    }
+    all
+}
+
 /// A queue of another kind: its reader is another process, or wants the newest message of each key.
 pub(crate) trait ForeignQueue: Send {
     /// Writes a message, or drops it by the queue's policy. Queues of one core thread that are offered
     /// the same one are told the same number of the delivery, and no other message has it.
     fn offer(&mut self, delivery: u64, message: MessageRef<'_>) -> Offered;
+
+    /// The same for messages of one group; the number of the first one's delivery, which those of the others
+    /// follow.
+    fn offer_run(&mut self, first: u64, messages: &[MessageRef<'_>]) -> Offers {
+        offer_each(self, first, messages)
+    }
 
     /// Writes what is missing, or keeps it until there is room.
     fn tell(&mut self, notice: Received);

@@ -3,6 +3,7 @@
 //! none for upcalls (R128).
 
 mod fullness;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod waits;
@@ -618,6 +619,8 @@ impl Deliver for Routes {
                 self.stats.upcalls += 1;
                 upcall(Delivery::Message(lend(bound, message)));
             }
+        } else if self.is_shared(run.group()) {
+            self.deliver_shared(run);
         } else {
             run.for_each(|message| self.deliver(message));
         }
