@@ -100,10 +100,10 @@ const LAYOUT_RECEIVERS: usize = 6;
 pub(crate) const LATENCY_RATE: u64 = 10_000;
 
 impl Cell {
-    fn new(axis: Axis) -> Self {
+    fn new(axis: Axis, payload: usize) -> Self {
         Self {
             axis,
-            payload: 100,
+            payload,
             receivers: if axis == Axis::Loss { 4 } else { 2 },
             groups: 1,
             senders: 1,
@@ -148,12 +148,11 @@ impl Cell {
         wanted.map(|(number, _)| number).collect()
     }
 
-    fn with_layout(axis: Axis, layout: Layout) -> Self {
-        let mut cell = Self::new(axis);
-        cell.receivers = LAYOUT_RECEIVERS;
-        cell.layout = Some(layout);
-        cell.groups = COMMON + cell.rare().len();
-        cell
+    fn with_layout(mut self, layout: Layout) -> Self {
+        self.receivers = LAYOUT_RECEIVERS;
+        self.layout = Some(layout);
+        self.groups = COMMON + self.rare().len();
+        self
     }
 
     /// Is the highest rate measured?
@@ -234,15 +233,18 @@ impl Cell {
 pub(crate) struct Matrix {
     quick: bool,
     axes: Vec<Axis>,
+    /// Bytes of a message on all axes but that of payloads.
+    payload: usize,
 }
 
 impl Matrix {
     /// All axes if none are named.
-    pub(crate) fn new(quick: bool, axes: &[Axis]) -> Self {
+    pub(crate) fn new(quick: bool, axes: &[Axis], payload: usize) -> Self {
         let axes = if axes.is_empty() { &Axis::ALL } else { axes };
         Self {
             quick,
             axes: axes.to_vec(),
+            payload,
         }
     }
 
@@ -251,7 +253,7 @@ impl Matrix {
     }
 
     fn axis(&self, axis: Axis) -> Vec<Cell> {
-        let cell = Cell::new(axis);
+        let cell = Cell::new(axis, self.payload);
         let pick = |quick: &[usize], full: &[usize]| if self.quick { quick } else { full }.to_vec();
         let each = |values: Vec<usize>, change: fn(&mut Cell, usize)| {
             let changed = |value| {
@@ -281,9 +283,7 @@ impl Matrix {
                     Layout::ALL
                         .into_iter()
                         .take(if self.quick { 2 } else { Layout::ALL.len() });
-                layouts
-                    .map(|layout| Cell::with_layout(axis, layout))
-                    .collect()
+                layouts.map(|layout| cell.with_layout(layout)).collect()
             }
             Axis::Latency => vec![cell],
             Axis::Loss => each(
@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     fn layouts() -> Vec<Cell> {
-        Matrix::new(false, &[Axis::Layout]).cells()
+        Matrix::new(false, &[Axis::Layout], 100).cells()
     }
 
     #[test]
@@ -332,7 +332,7 @@ mod tests {
             let text = serde_json::to_string(&cell).unwrap();
             assert_eq!(serde_json::from_str::<Cell>(&text).unwrap(), cell);
         }
-        for cell in Matrix::new(false, &[Axis::Groups]).cells() {
+        for cell in Matrix::new(false, &[Axis::Groups], 100).cells() {
             let text = serde_json::to_string(&cell).unwrap();
             assert!(!text.contains("layout"), "{text}");
             assert_eq!(serde_json::from_str::<Cell>(&text).unwrap(), cell);

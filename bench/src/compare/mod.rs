@@ -54,6 +54,9 @@ pub(crate) struct Options {
     /// Only these axes.
     #[arg(long, value_delimiter = ',')]
     axes: Vec<Axis>,
+    /// Bytes of a message on all axes but that of payloads.
+    #[arg(long, default_value_t = 100)]
+    payload: usize,
     /// How often each cell is played; tables show the median and the extremes. 3, or 2 with
     /// `--quick`.
     #[arg(long)]
@@ -99,7 +102,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     if options.install_only {
         return Ok(());
     }
-    let matrix = Matrix::new(options.quick, &options.axes);
+    let matrix = Matrix::new(options.quick, &options.axes, options.payload);
     let runs = options.runs.unwrap_or(if options.quick { 2 } else { 3 });
     let millis = options
         .millis

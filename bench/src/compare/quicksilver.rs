@@ -2,13 +2,14 @@
 //! queued `send` at a fixed rate, upcalls at receivers.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use qsm::{
-    Builder, ChannelOptions, Embedded, FaultConfig, FeedHandle, NetworkOptions, Node, Publisher,
-    Pull, Service,
+    Builder, ChannelOptions, Embedded, FaultConfig, FeedHandle, GroupOptions, NetworkOptions, Node,
+    Overflow, Publisher, Pull, Service,
 };
 
 use super::harness::{self, Failure, Flooded, Options, RARE_EVERY, Sender, Source, Verifier};
@@ -73,6 +74,12 @@ fn has_multicast(options: &Options) -> bool {
         Some("half") => options.sends || options.index.is_multiple_of(2),
         _ => true,
     }
+}
+
+/// Where the receivers' engine is, if they share one.
+fn engine(options: &Options) -> Option<PathBuf> {
+    options.setting("engine")?;
+    Some(std::env::temp_dir().join(format!("{}.engine", cluster(options))))
 }
 
 fn service_address(options: &Options) -> SocketAddr {
@@ -269,11 +276,24 @@ fn receive(options: &Options) -> Result<(), Failure> {
             ..FaultConfig::default()
         }));
     }
-    let node = builder.start()?;
+    let engine = engine(options);
+    let own = match &engine {
+        Some(_) if options.index > 0 => None,
+        _ => Some(builder.start()?),
+    };
+    // The first receiver's node is the engine of all, its own reader's too.
+    let _share = match (&own, &engine) {
+        (Some(node), Some(path)) => Some(node.share(path)?),
+        _ => None,
+    };
+    let attached = engine.as_ref().map(Node::attach).transpose()?;
+    let node = attached.as_ref().or(own.as_ref()).ok_or("no node")?;
     let mut verifier = Verifier::new(options);
     let tally = verifier.tally();
+    let groups = options.wanted().into_iter().map(name).collect::<Vec<_>>();
     let upcalls = node
-        .groups(options.wanted().into_iter().map(name).collect::<Vec<_>>())
+        .groups(groups)
+        .options(GroupOptions::default().overflow(Overflow::Hold))
         .subscribe_with(move |delivery: qsm::Delivery<'_>| {
             // A message that is lost is missed when the next one is verified.
             if let Some(message) = delivery.message() {

@@ -526,7 +526,7 @@ mod tests {
 
     #[test]
     fn a_receiver_waits_for_what_it_wants_and_misses_nothing_else() {
-        let cells = Matrix::new(false, &[Axis::Layout]).cells();
+        let cells = Matrix::new(false, &[Axis::Layout], 100).cells();
         let private = cells
             .into_iter()
             .find(|cell| cell.layout == Some(Layout::Private));

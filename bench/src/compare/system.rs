@@ -87,6 +87,11 @@ fn one_driver(cell: Cell) -> Option<&'static str> {
     }
 }
 
+fn one_engine(cell: Cell) -> Option<&'static str> {
+    cell.in_lab()
+        .then_some("every process has a host of its own there, and so a node of its own")
+}
+
 fn few_streams(cell: Cell) -> Option<&'static str> {
     if cell.groups == 1 {
         Some("only for many groups")
@@ -159,6 +164,14 @@ pub(crate) const ALL: &[System] = &[
         name: "quicksilver",
         main: true,
         tuning: "Defaults. Messages are pulled from a feed for each group where as many as possible are sent, and sent by `Publisher::send` at a fixed rate; upcalls at receivers. The membership service is embedded in the first sender, and its CPU time counts there. With layouts it plans every second instead of every ten, and the first phase, which does not count, lasts 15 s longer.",
+        ..DEFAULTS
+    },
+    System {
+        name: "quicksilver/engine",
+        main: true,
+        settings: &["engine=shared"],
+        tuning: "The receivers share one engine: the first one's node, to which all attach, its own process too. Their queues hold the sender up when they are full, as Aeron's do.",
+        refuses: one_engine,
         ..DEFAULTS
     },
     System {
