@@ -238,10 +238,18 @@ $(SITES_NATS):
 	@command -v go >/dev/null || { echo "go is missing: it builds NATS for part f, see https://go.dev/dl" >&2; exit 1; }
 	GOBIN=$(dir $@) go install $(NATS_SERVER)
 
-sites: deps $(if $(SITES),$(if $(findstring f,$(SITES)),$(SITES_NATS)),$(SITES_NATS)) ## what relays promise between sites, with processes on hosts of a lab, judged, as docs/figures-sites; as root, ten minutes on a quiet machine
+# A relay of Media over QUIC for the same.
+SITES_MOQ := $(abspath $(TARGET_DIR))/moq
+SITES_BESIDE := $(SITES_NATS) $(SITES_MOQ)/version
+
+$(SITES_MOQ)/version: bench/peers/moq/build.sh
+	mkdir -p $(SITES_MOQ)
+	bench/peers/moq/build.sh $(SITES_MOQ)
+
+sites: deps $(if $(SITES),$(if $(findstring f,$(SITES)),$(SITES_BESIDE)),$(SITES_BESIDE)) ## what relays promise between sites, with processes on hosts of a lab, judged, as docs/figures-sites; as root, ten minutes on a quiet machine
 	$(CARGO) build $(LOCKED) --release -p qsm-cli
 	$(CARGO) build $(LOCKED) --release -p qsm-system
-	$(TARGET_DIR)/release/sites $(SITES:%=--parts %) --runs $(SITES_RUNS) --nats $(SITES_NATS) --out $(FIGURES_SITES)
+	$(TARGET_DIR)/release/sites $(SITES:%=--parts %) --runs $(SITES_RUNS) --nats $(SITES_NATS) --moq $(SITES_MOQ) --out $(FIGURES_SITES)
 
 paths: deps ## multicast that stops to pass in mid-stream, towards one receiver of 100,000 groups and towards all, judged; as root, ten minutes on a quiet machine
 	$(CARGO) build $(LOCKED) --release -p qsm-system

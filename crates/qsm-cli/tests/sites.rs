@@ -24,6 +24,7 @@ fn is_exact(case: Case) {
     let programs = Programs {
         qsm: env!("CARGO_BIN_EXE_qsm").into(),
         nats: PathBuf::new(),
+        moq: PathBuf::new(),
     };
     let found = case.run_once(&programs).unwrap();
     let exact = found.iter().filter(|one| matches!(one.bar, Bar::Always(_)));

@@ -32,6 +32,9 @@ struct Arguments {
     /// The program `nats-server`, for part f; installed by `make sites`.
     #[arg(long, value_name = "FILE", default_value = "nats-server")]
     nats: PathBuf,
+    /// The folder with `moq-relay` and `moq-copies`, for part f; built by `make sites`.
+    #[arg(long, value_name = "FOLDER", default_value = "target/moq")]
+    moq: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -63,6 +66,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let programs = Programs {
         qsm: program,
         nats: arguments.nats.clone(),
+        moq: arguments.moq.clone(),
     };
     let mut measured: Vec<(Part, Vec<Value>)> = Vec::new();
     println!("| case | figure | bar | median | least to most | verdict |");

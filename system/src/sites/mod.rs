@@ -53,6 +53,8 @@ pub struct Programs {
     pub qsm: PathBuf,
     /// The program `nats-server`.
     pub nats: PathBuf,
+    /// The folder with `moq-relay` and `moq-copies`.
+    pub moq: PathBuf,
 }
 
 impl Part {

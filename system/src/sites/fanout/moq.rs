@@ -1,0 +1,100 @@
+//! The same by `moq-relay`, a relay of Media over QUIC, with a connection of QUIC for each receiver.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lab::{HostId, Lab};
+
+use super::{RECEIVERS, cpu_time, wait_until};
+use crate::cluster::Failure;
+use crate::sites::stream::Load;
+
+const PORT: u16 = 4443;
+/// Messages for each line of the receivers' program.
+const COUNTED: u64 = 100;
+
+/// A program that ends with its owner.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Microseconds of CPU time of the relay for each message that came. The folder has the programs.
+///
+/// # Errors
+/// A program fails, or not all messages come.
+pub(super) fn run(load: &Load, folder: &Path) -> Result<f64, Failure> {
+    if !folder.join("moq-relay").is_file() {
+        let folder = folder.display();
+        return Err(format!("there is no moq-relay in {folder}; `make sites` builds it").into());
+    }
+    let mut lab = Lab::new()?;
+    let (near, far) = (lab.add_host()?, lab.add_host()?);
+    let at = format!("{}:{PORT}", lab.host(near).address());
+    let url = format!("https://{at}/");
+    let program = |host: HostId, name: &str, words: &[&str]| -> Result<Program, Failure> {
+        let mut command: Command = lab.command(host, folder.join(name));
+        command
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        Ok(Program(command.stderr(Stdio::null()).spawn()?))
+    };
+    let words = [
+        "--listen",
+        &at,
+        "--listen-tls-generate",
+        "localhost",
+        "--auth-public",
+        "**",
+    ];
+    let relay = program(near, "moq-relay", &words)?;
+    let connections = RECEIVERS.to_string();
+    let mut subscribers = program(far, "moq-copies", &["subscribe", &url, &connections])?;
+    let came = count_lines(&mut subscribers);
+    let mut publisher = program(near, "moq-copies", &["publish", &url])?;
+    let mut sizes = publisher.0.stdin.take().ok_or("no way to the publisher")?;
+    let mut publish = || Ok::<_, Failure>(writeln!(sizes, "{}", load.bytes)?);
+    // Each connection has had one when they have had five each, one after the other.
+    let heard = 5 * RECEIVERS as u64;
+    wait_until(|| {
+        publish()?;
+        thread::sleep(Duration::from_millis(100));
+        Ok(came.load(Ordering::Relaxed) >= heard)
+    })?;
+    thread::sleep(Duration::from_millis(300));
+    let (first, before) = (came.load(Ordering::Relaxed), cpu_time(relay.0.id()));
+    let (begun, mut sent) = (Instant::now(), 0);
+    while begun.elapsed() < load.lasts {
+        let due = begun + load.due(sent);
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        publish()?;
+        sent += 1;
+    }
+    let all = sent * RECEIVERS as u64;
+    wait_until(|| Ok(came.load(Ordering::Relaxed) - first >= all))?;
+    let used = cpu_time(relay.0.id()) - before;
+    Ok(used * 1e6 / all as f64)
+}
+
+/// Messages that came at all connections, as far as the program has said.
+fn count_lines(subscribers: &mut Program) -> Arc<AtomicU64> {
+    let came = Arc::new(AtomicU64::new(0));
+    let counted = came.clone();
+    if let Some(said) = subscribers.0.stdout.take() {
+        thread::spawn(move || {
+            let lines = BufReader::new(said).lines().map_while(Result::ok);
+            lines.for_each(|_| _ = counted.fetch_add(COUNTED, Ordering::Relaxed));
+        });
+    }
+    came
+}
