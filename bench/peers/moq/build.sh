@@ -7,7 +7,8 @@ version=0.17.10
 source "$here/../common/install.sh"
 need_programs cargo:cargo cc:gcc
 export CARGO_TARGET_DIR="$out/target"
-cargo install --locked --quiet --root "$out/relay" --no-default-features --features noq "moq-relay@$version" >&2 \
+# Not with the lock file that it brings: of what it names not all is to be had from every registry.
+cargo install --quiet --root "$out/relay" --no-default-features --features noq "moq-relay@$version" >&2 \
   || fail "cargo cannot build moq-relay"
 cargo build --locked --release --manifest-path "$here/Cargo.toml" >&2 || fail "cargo cannot build moq-copies"
 cp "$out/relay/bin/moq-relay" "$out/target/release/moq-copies" "$out/"
