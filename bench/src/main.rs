@@ -34,6 +34,12 @@ enum Command {
     Bindings(bindings::Options),
     /// Costs of a managed runtime to a receiver, over groups and rates.
     Runtime(bindings::RuntimeOptions),
+    /// Lateness of a reader in Rust while one in Python, of the same engine, stands still.
+    Stalls(bindings::StallsOptions),
+    #[command(hide = true)]
+    StallsEngine(bindings::StallsEngineOptions),
+    #[command(hide = true)]
+    StallsRead(bindings::StallsReadOptions),
     #[command(hide = true)]
     BindingsReceive(bindings::ReceiveOptions),
     #[command(hide = true)]
@@ -60,6 +66,9 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::run(&options),
         Command::Bindings(options) => bindings::run(&options),
         Command::Runtime(options) => bindings::runtime(&options),
+        Command::Stalls(options) => bindings::stalls(&options),
+        Command::StallsEngine(options) => bindings::stalls_engine(&options),
+        Command::StallsRead(options) => bindings::stalls_read(&options),
         Command::BindingsReceive(options) => bindings::receive(&options),
         Command::Peer { arguments } => compare::quicksilver(&arguments),
         Command::BlastSend(options) => blaster::send(&options),

@@ -4,6 +4,7 @@ mod programs;
 mod receiver;
 mod report;
 mod runtime;
+mod stalls;
 mod trial;
 
 use clap::Args;
@@ -15,6 +16,10 @@ use programs::{PATIENCE, PAYLOAD, Programs, Said};
 pub(crate) use receiver::{ReceiveOptions, receive};
 use report::{Point, Report};
 pub(crate) use runtime::{Options as RuntimeOptions, run as runtime};
+pub(crate) use stalls::{
+    EngineOptions as StallsEngineOptions, Options as StallsOptions,
+    ReadOptions as StallsReadOptions, engine as stalls_engine, read as stalls_read, run as stalls,
+};
 use trial::kept;
 
 #[derive(Debug, Args)]
