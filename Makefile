@@ -23,7 +23,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON_ENVIRONMENT := $(abspath $(TARGET_DIR))/python
 export QSM_PYTHON := $(PYTHON_ENVIRONMENT)/bin/python
 
-.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-fourth unit-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow sites bench bench-deps bench-quick figures figures-bindings figures-runtime figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host protection order joins
+.PHONY: help deps alerts-check demo-deps demo book publish-check manifests-check package package-deps package-check test format lint unit unit-build unit-first unit-second unit-third unit-fourth unit-beside gate-beside doc gate gate-update fuzz soak soak-security digests growth acceptance large plan-check copies pauses paths flow soak-flow sites bench bench-deps bench-quick figures figures-bindings figures-runtime figures-stalls figures-page figures-groupcast figures-relay groupcast-capi capi python java replay dash-check otlp figures-host protection order joins
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -79,7 +79,7 @@ demo: demo-deps ## build the program and run its demonstration
 	$(TARGET_DIR)/release/qsm demo
 
 test: deps format lint unit-build ## format, lints, all tests, documentation, the gate: what must pass
-	$(call run_parts,6,unit-first unit-second unit-third unit-fourth unit-beside gate)
+	$(call run_parts,6,unit-first unit-second unit-third unit-fourth unit-beside gate-beside)
 	@echo
 	@$(TELL_SKIPPED)
 	@echo "make test: everything passed (format, lints, tests, documentation, instruction counts)"
@@ -123,10 +123,13 @@ unit-third:
 unit-fourth:
 	$(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins --test '[s-z]*'
 
-# Compiles while the parts wait, and gives way to them. The gate, whose compilation takes one processor for a minute, does not.
+# Both compile while the parts wait, and give way to them.
 unit-beside:
 	nice -n 19 $(CARGO) test $(LOCKED) --workspace --doc
 	nice -n 19 env $(DOC)
+
+gate-beside:
+	nice -n 19 env $(GATE)
 
 DOC := RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
 
@@ -318,6 +321,14 @@ figures-bindings: deps ## rates of receiving in C, Java and Python beside Rust, 
 	$(CARGO) build $(LOCKED) --release -p qsm-bench -p qsm-capi -p qsm-java -p qsm-python
 	bench/peers/bindings/build.sh $(TARGET_DIR)/release $(FIGURES_BINDINGS)
 	$(TARGET_DIR)/release/qsm-bench bindings --from $(FIGURES_BINDINGS) --python $(QSM_PYTHON) --rounds $(ROUNDS)
+
+# Seconds that each state has.
+STALLS ?= 15
+
+figures-stalls: deps ## lateness of a reader in Rust while one in Python, of the same engine, stands still: two minutes and what it builds
+	$(CARGO) build $(LOCKED) --release -p qsm-bench -p qsm-python
+	bench/peers/bindings/build.sh $(TARGET_DIR)/release $(FIGURES_BINDINGS) python
+	$(TARGET_DIR)/release/qsm-bench stalls --from $(FIGURES_BINDINGS) --python $(QSM_PYTHON) --rounds $(STALLS)
 
 FIGURES_RUNTIME := docs/figures-runtime
 
