@@ -33,7 +33,7 @@ pub(crate) struct Update {
     pub(crate) source: Source,
     /// 1, 2, 3, … of this source.
     pub(crate) number: u64,
-    #[serde(with = "bytes")]
+    #[serde(with = "serde_bytes")]
     pub(crate) content: Vec<u8>,
 }
 
@@ -214,7 +214,7 @@ pub(crate) struct Chunk {
     pub(crate) index: u32,
     /// Hash of this piece.
     pub(crate) hash: u64,
-    #[serde(with = "bytes")]
+    #[serde(with = "serde_bytes")]
     pub(crate) content: Vec<u8>,
 }
 
@@ -227,36 +227,6 @@ pub(crate) struct Head {
     pub(crate) cut: Cut,
     /// Of the sequence, where there is a total order.
     pub(crate) anchor: Option<Anchor>,
-}
-
-/// Bytes in one piece: written as a sequence of them is, but not one by one.
-mod bytes {
-    use std::fmt;
-
-    use serde::de::{Error, Visitor};
-    use serde::{Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_bytes(bytes)
-    }
-
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<u8>, D::Error> {
-        from.deserialize_bytes(Piece)
-    }
-
-    struct Piece;
-
-    impl Visitor<'_> for Piece {
-        type Value = Vec<u8>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("bytes")
-        }
-
-        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
-            Ok(bytes.to_vec())
-        }
-    }
 }
 
 /// Writing these types into memory cannot fail: they have known lengths.

@@ -93,6 +93,7 @@ struct Entry {
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     stamp: Stamp,
+    #[serde(with = "serde_bytes")]
     content: Vec<u8>,
 }
 

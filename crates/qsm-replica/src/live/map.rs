@@ -105,6 +105,7 @@ struct Entry {
 struct Write {
     key: String,
     stamp: Stamp,
+    #[serde(with = "serde_bytes")]
     value: Option<Vec<u8>>,
 }
 
@@ -547,6 +548,14 @@ mod tests {
         let mut other = MapState::of_origin(MapBounds::default(), 2);
         other.restore(&snapshot(&map)).unwrap();
         assert_eq!((other.bounds, other.digest()), (bounds, map.digest()));
+    }
+
+    #[test]
+    fn a_value_is_written_as_a_sequence_of_bytes_is() {
+        let update = map(1).set(10, "k", b"\x01\xff").unwrap();
+        let (time, origin) = (10, 1);
+        let stamp = Stamp { time, origin };
+        assert_eq!(update, write(&("k", stamp, Some(vec![1_u8, 0xff]))));
     }
 
     #[test]

@@ -81,6 +81,7 @@ pub struct TextState {
 #[derive(Debug, Serialize, Deserialize)]
 struct Image {
     bounds: TextBounds,
+    #[serde(with = "serde_bytes")]
     update: Vec<u8>,
 }
 
