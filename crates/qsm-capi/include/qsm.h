@@ -772,3 +772,11 @@ void qsm_subscription_free(qsm_subscription *subscription);
 #define QSM_ATTACH_REFUSED 1604 // The engine refuses.
 #define QSM_ATTACH_SILENT 1605 // Nobody answers at the path.
 #define QSM_ATTACH_VERSION 1606 // The engine is of another version.
+#define QSM_REPLICA_NOT_LIVE 1801 // The replica has no state that follows, or none yet.
+#define QSM_REPLICA_BIND 1802 // The replica could not get the state of the others, and has ended.
+#define QSM_REPLICA_OTHER 1803 // The group has a state of another kind, or another order of updates.
+#define QSM_OBJECT_FULL 1804 // The object would become larger than its bound.
+#define QSM_OBJECT_KEY 1805 // A key is longer than allowed.
+#define QSM_OBJECT_PLACE 1806 // A place is beyond the end of the text.
+#define QSM_OBJECT_CLOCK 1807 // Somebody wrote at a time that nobody can be after.
+#define QSM_OBJECT_ADDRESS 1808 // The text is no address of the object that is asked for.

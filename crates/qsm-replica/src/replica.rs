@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, WaitTimeoutResult}
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use qsm::{Node, Publisher, Received, RecvError, RequestError, SendError, Subscription};
+use qsm::{ErrorCode, Node, Publisher, Received, RecvError, RequestError, SendError, Subscription};
 
 use crate::core::{Core, Output};
 use crate::limits::Limits;
@@ -71,6 +71,22 @@ pub enum ReplicaError {
     Recv(RecvError),
     /// No thread could be started.
     Thread,
+}
+
+impl ReplicaError {
+    /// Its stable number.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::NotLive => ErrorCode::ReplicaNotLive,
+            Self::Bind(BindError::Foreign | BindError::Order) => ErrorCode::ReplicaOther,
+            Self::Bind(_) => ErrorCode::ReplicaBind,
+            Self::Request(error) => error.code(),
+            Self::Send(error) => error.code(),
+            Self::Recv(error) => error.code(),
+            Self::Thread => ErrorCode::StartSystem,
+        }
+    }
 }
 
 impl fmt::Display for ReplicaError {

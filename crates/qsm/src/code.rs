@@ -147,6 +147,22 @@ codes! {
         "Check that it is an engine's, and that the engine runs.";
     AttachVersion = 1606, "The engine is of another version.",
         "Run both with the same version of qsm.";
+    ReplicaNotLive = 1801, "The replica has no state that follows, or none yet.",
+        "Wait until it is live, and write again.";
+    ReplicaBind = 1802, "The replica could not get the state of the others, and has ended.",
+        "Do as the text says, and join again.";
+    ReplicaOther = 1803, "The group has a state of another kind, or another order of updates.",
+        "Give the kind and the order that the others have, or another group.";
+    ObjectFull = 1804, "The object would become larger than its bound.",
+        "Remove something, or found it with a larger bound.";
+    ObjectKey = 1805, "A key is longer than allowed.",
+        "Give one of at most 1024 bytes.";
+    ObjectPlace = 1806, "A place is beyond the end of the text.",
+        "Look again; another may have made it shorter.";
+    ObjectClock = 1807, "Somebody wrote at a time that nobody can be after.",
+        "End all replicas, and found the object anew.";
+    ObjectAddress = 1808, "The text is no address of the object that is asked for.",
+        "Do as the text says.";
 }
 
 impl ErrorCode {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use qsm::StartError;
+use qsm::{ErrorCode, StartError};
 
 use crate::replica::ReplicaError;
 
@@ -41,6 +41,22 @@ pub enum LiveError {
     },
     /// Somebody wrote at the end of all times, and nobody can write after that.
     Clock,
+}
+
+impl LiveError {
+    /// Its stable number.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Uri(_) => ErrorCode::ObjectAddress,
+            Self::Start(error) => error.code(),
+            Self::Replica(error) => error.code(),
+            Self::Full { .. } => ErrorCode::ObjectFull,
+            Self::Key { .. } => ErrorCode::ObjectKey,
+            Self::Place { .. } => ErrorCode::ObjectPlace,
+            Self::Clock => ErrorCode::ObjectClock,
+        }
+    }
 }
 
 impl fmt::Display for LiveError {
