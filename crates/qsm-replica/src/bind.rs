@@ -25,6 +25,10 @@ const AGAIN: Duration = Duration::from_millis(250);
 pub(crate) enum Step {
     None,
     Ask(Fetch),
+    /// As `Ask`, for chunks that were asked for before and did not come.
+    AskAgain(Fetch),
+    /// An attempt has failed, and another one may begin.
+    Left,
     Fail(BindError),
 }
 
@@ -194,7 +198,10 @@ impl Bind {
                     at: now,
                     ..*asked
                 };
-                self.ask(me, asked)
+                match self.ask(me, asked) {
+                    Step::Ask(fetch) => Step::AskAgain(fetch),
+                    step => step,
+                }
             }
             _ => Step::None,
         }
@@ -222,6 +229,6 @@ impl Bind {
                 false => BindError::Attempts,
             });
         }
-        Step::None
+        Step::Left
     }
 }

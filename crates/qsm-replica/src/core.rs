@@ -15,6 +15,7 @@ use crate::notice::{BindError, Cause, Notice};
 use crate::order::Order;
 use crate::random::draw;
 use crate::sequence::{Applied, OVERHEAD, Sequence};
+use crate::stats::ReplicaStats;
 use crate::transfer::Donor;
 use crate::word::{
     Address, Beat, Chunk, Cut, Fetch, Head, History, Kept, Place, Source, Standing, Update, Voter,
@@ -87,6 +88,10 @@ pub struct Core<S> {
     unsteady: Option<Duration>,
     beaten: Option<Duration>,
     outputs: VecDeque<Output>,
+    /// Times that the state has changed, or whether it is live.
+    changes: u64,
+    /// Its counters; gauges are read when they are asked for.
+    stats: ReplicaStats,
 }
 
 impl<S: StateMachine> Core<S> {
@@ -123,6 +128,8 @@ impl<S: StateMachine> Core<S> {
             unsteady: None,
             beaten: None,
             outputs: VecDeque::new(),
+            changes: 0,
+            stats: ReplicaStats::default(),
         }
     }
 
@@ -149,6 +156,23 @@ impl<S: StateMachine> Core<S> {
     /// Number of updates that the state is made of.
     pub fn updates(&self) -> u64 {
         self.updates
+    }
+
+    /// Number of times that the state has changed, or whether it is live, for who waits for either.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Its counters. The size of the state is asked for.
+    pub fn stats(&self) -> ReplicaStats {
+        ReplicaStats {
+            live: u64::from(self.is_live()),
+            state_bytes: self.state.size(),
+            given_snapshots: self.donor.begun,
+            busy: self.donor.busy,
+            held_bytes: self.held.bytes() as u64,
+            ..self.stats
+        }
     }
 
     /// Number of updates that this replica has published and not applied yet.
@@ -212,14 +236,20 @@ impl<S: StateMachine> Core<S> {
         update: impl FnOnce(&mut S) -> Result<Vec<u8>, E>,
     ) -> Option<Result<Vec<u8>, E>> {
         let (Phase::Live { published }, Some(history)) = (&mut self.phase, self.history) else {
+            self.stats.refused += 1;
             return None;
         };
         let content = match update(&mut self.state) {
             Ok(content) => content,
-            Err(error) => return Some(Err(error)),
+            Err(error) => {
+                self.stats.refused += 1;
+                return Some(Err(error));
+            }
         };
         *published = true;
         self.number += 1;
+        self.changes += 1;
+        self.stats.published += 1;
         if self.order == Order::Total {
             let bytes = content.len() + OVERHEAD;
             self.own.push_back(bytes);
@@ -236,12 +266,15 @@ impl<S: StateMachine> Core<S> {
     /// An update that came, of any replica, this one included.
     pub fn update(&mut self, bytes: &[u8], now: Duration) {
         let Some(update) = read::<Update>(bytes) else {
+            self.stats.passed_over += 1;
             return;
         };
         match self.phase {
             Phase::Failed => {}
             Phase::Binding(_) => self.hold(update, now),
-            Phase::Live { .. } if self.history != Some(update.history) => {}
+            Phase::Live { .. } if self.history != Some(update.history) => {
+                self.stats.passed_over += 1;
+            }
             Phase::Live { .. } if self.order == Order::Total => {
                 if let Some(sequence) = &mut self.sequence {
                     sequence.update(update, now);
@@ -256,6 +289,8 @@ impl<S: StateMachine> Core<S> {
                 } else if update.number > applied {
                     self.rebind(Cause::Hole, now);
                     self.hold(update, now);
+                } else {
+                    self.stats.passed_over += 1;
                 }
             }
         }
@@ -284,7 +319,8 @@ impl<S: StateMachine> Core<S> {
             Some(Word::Beat(beat)) if beat.from != self.address => self.hear(&beat, now),
             Some(Word::Fetch(fetch)) if fetch.to == self.address => self.serve(&fetch, now),
             Some(Word::Chunk(chunk)) => self.chunk(chunk, now),
-            Some(Word::Beat(_) | Word::Fetch(_)) | None => {}
+            Some(Word::Beat(_) | Word::Fetch(_)) => {}
+            None => self.stats.malformed += 1,
             Some(Word::Record(record)) if matches!(self.phase, Phase::Binding(_)) => {
                 if self.order == Order::Total {
                     self.held.keep(record);
@@ -332,6 +368,8 @@ impl<S: StateMachine> Core<S> {
         self.state.apply(content);
         self.cut.insert(place.source, place.number);
         self.updates += 1;
+        self.changes += 1;
+        self.stats.applied += 1;
     }
 
     fn tick_sequence(&mut self, members: Option<u32>, now: Duration) {
@@ -374,8 +412,14 @@ impl<S: StateMachine> Core<S> {
         let words = sequence.take_words().into_iter();
         let words = words.map(|word| Output::All(write(&word)));
         self.outputs.extend(words);
-        let notices = sequence.take_notices().into_iter();
-        self.outputs.extend(notices.map(Output::Tell));
+        self.stats.elections += sequence.take_elections();
+        for notice in sequence.take_notices() {
+            if let Notice::Sequencer { own, .. } = notice {
+                self.stats.terms += 1;
+                self.stats.own_terms += u64::from(own);
+            }
+            self.outputs.push_back(Output::Tell(notice));
+        }
         let fault = match sequence.fault() {
             None if forgotten => Some(Cause::Lost),
             fault => fault,
@@ -404,6 +448,7 @@ impl<S: StateMachine> Core<S> {
     }
 
     fn hold(&mut self, update: Update, now: Duration) {
+        self.stats.held += 1;
         if !self.held.push(update)
             && let Phase::Binding(bind) = &mut self.phase
         {
@@ -533,6 +578,7 @@ impl<S: StateMachine> Core<S> {
             .donor
             .answer(fetch, now, &head, |out| state.snapshot(out));
         for chunk in chunks {
+            self.stats.given_bytes += chunk.content.len() as u64;
             self.outputs
                 .push_back(Output::One(fetch.from, write(&Word::Chunk(chunk))));
         }
@@ -555,6 +601,8 @@ impl<S: StateMachine> Core<S> {
         };
         let step = match imported {
             Import::Done => {
+                self.stats.taken_snapshots += 1;
+                self.stats.taken_bytes += bytes.len() as u64;
                 self.enter(false);
                 return self.order_held(now);
             }
@@ -633,6 +681,9 @@ impl<S: StateMachine> Core<S> {
             return;
         };
         self.phase = Phase::Live { published: false };
+        self.changes += 1;
+        self.stats.binds += 1;
+        self.stats.founded += u64::from(founded);
         self.beaten = None;
         self.unsteady = None;
         self.peers.restart();
@@ -642,6 +693,8 @@ impl<S: StateMachine> Core<S> {
 
     fn rebind(&mut self, cause: Cause, now: Duration) {
         self.outputs.push_back(Output::Tell(Notice::Rebinds(cause)));
+        self.changes += 1;
+        self.stats.rebinds += 1;
         // What was published last may be lost, and nobody can go on behind its number.
         self.source = Source(draw(&mut self.random));
         self.number = 0;
@@ -661,12 +714,22 @@ impl<S: StateMachine> Core<S> {
             Step::Ask(fetch) => self
                 .outputs
                 .push_back(Output::All(write(&Word::Fetch(fetch)))),
-            Step::Fail(error) => self.fail(error),
+            Step::AskAgain(fetch) => {
+                self.stats.asked_again += 1;
+                self.follow(Step::Ask(fetch));
+            }
+            Step::Left => self.stats.failed_attempts += 1,
+            Step::Fail(error) => {
+                let tried = matches!(error, BindError::Attempts | BindError::Foreign);
+                self.stats.failed_attempts += u64::from(tried);
+                self.fail(error);
+            }
         }
     }
 
     fn fail(&mut self, error: BindError) {
         self.phase = Phase::Failed;
+        self.changes += 1;
         self.held.clear();
         self.outputs.push_back(Output::Tell(Notice::Failed(error)));
     }

@@ -94,6 +94,11 @@ impl Held {
         true
     }
 
+    /// Bytes of updates, with those around each.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn drain(&mut self) -> Vec<Update> {
         self.bytes = 0;
         std::mem::take(&mut self.updates)

@@ -54,14 +54,15 @@ mod order;
 mod random;
 mod replica;
 mod sequence;
+mod stats;
 mod transfer;
 mod word;
 
 pub use crate::core::{Core, Output};
 pub use crate::limits::Limits;
 pub use crate::live::{
-    KEY_BYTES_MAX, Kind, LiveError, LiveLog, LiveMap, LogBounds, LogEvent, LogState, LogWatch,
-    MapBounds, MapChange, MapState, MapWatch, Stamp, Uri, UriError,
+    Cursor, KEY_BYTES_MAX, Kind, LiveError, LiveLog, LiveMap, LogBounds, LogEvent, LogState,
+    LogWatch, MapBounds, MapChange, MapState, MapWatch, Stamp, Uri, UriError, Watched,
 };
 #[cfg(feature = "text")]
 pub use crate::live::{LiveText, TextBounds, TextState, TextWatch};
@@ -69,4 +70,5 @@ pub use crate::machine::{RestoreError, StateMachine};
 pub use crate::notice::{BindError, Cause, Notice};
 pub use crate::order::Order;
 pub use crate::replica::{Replica, ReplicaError};
+pub use crate::stats::ReplicaStats;
 pub use crate::word::{Address, History};

@@ -13,7 +13,9 @@ mod stamp;
 #[cfg(feature = "text")]
 mod text;
 mod uri;
+mod watched;
 
+pub use self::arrivals::Cursor;
 pub use self::error::LiveError;
 pub use self::list::{LiveLog, LogBounds, LogEvent, LogState, LogWatch};
 pub use self::map::{KEY_BYTES_MAX, LiveMap, MapBounds, MapChange, MapState, MapWatch};
@@ -21,3 +23,4 @@ pub use self::stamp::Stamp;
 #[cfg(feature = "text")]
 pub use self::text::{LiveText, TextBounds, TextState, TextWatch};
 pub use self::uri::{Kind, Uri, UriError};
+pub use self::watched::Watched;

@@ -23,6 +23,12 @@ pub trait StateMachine {
     fn digest(&self) -> Option<u64> {
         None
     }
+
+    /// Bytes of the state, for [`ReplicaStats::state_bytes`](crate::ReplicaStats::state_bytes). 0, the default: not
+    /// known.
+    fn size(&self) -> u64 {
+        0
+    }
 }
 
 /// Bytes that are no snapshot of this state machine.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, WaitTimeoutResult};
+use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use crate::machine::StateMachine;
 use crate::notice::{BindError, Notice};
 use crate::order::Order;
 use crate::sequence::BATCH;
+use crate::stats::ReplicaStats;
 use crate::word::Address;
 
 /// The core is told the time so often.
@@ -29,6 +31,8 @@ const CENSUS: Duration = Duration::from_millis(100);
 const LEAVING: Duration = Duration::from_millis(500);
 /// Notices that wait to be read; the oldest are dropped.
 const NOTICES: usize = 256;
+/// Wakers that wait for a change; beyond, all are woken, and who still waits asks again.
+const WAKERS: usize = 64;
 
 /// A replica of a state, at one node. A node has one of each name at most. Dropping it leaves the group; under
 /// [`Order::Total`] this takes up to half a second, in which others are told to go on without it.
@@ -53,6 +57,7 @@ struct Inner<S> {
     core: Core<S>,
     notices: VecDeque<Notice>,
     end: Option<ReplicaError>,
+    wakers: Vec<Waker>,
 }
 
 /// Why a replica does not do what it was asked.
@@ -135,6 +140,13 @@ impl<S> Shared<S> {
     fn now(&self) -> Duration {
         self.origin.elapsed()
     }
+
+    /// Has all look who wait for a change.
+    fn wake(&self) {
+        self.changed.notify_all();
+        let wakers = std::mem::take(&mut self.lock().wakers);
+        wakers.into_iter().for_each(Waker::wake);
+    }
 }
 
 impl<S: StateMachine + Send + 'static> Replica<S> {
@@ -171,6 +183,7 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
             core,
             notices: VecDeque::new(),
             end: None,
+            wakers: Vec::new(),
         });
         let (changed, stop) = (Condvar::new(), AtomicBool::new(false));
         let shared = Arc::new(Shared {
@@ -190,6 +203,7 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
             order,
             members: None,
             counted: None,
+            changes: 0,
         };
         let thread = thread::Builder::new()
             .name("qsm-replica".to_owned())
@@ -231,7 +245,9 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
         };
         // Not held while it waits: the thread that empties the queues needs it.
         drop(inner);
-        let sent = publisher.send_owned(message?);
+        let message = message?;
+        self.shared.wake();
+        let sent = publisher.send_owned(message);
         sent.map_err(|error| {
             self.shared.lock().core.lost(self.shared.now());
             ReplicaError::Send(error).into()
@@ -328,6 +344,44 @@ impl<S: StateMachine + Send + 'static> Replica<S> {
         }
     }
 
+    /// Looks for the same without waiting: if there is nothing, the task is woken once the state has changed, or whether
+    /// it is live, or the replica has ended; now and then without either.
+    pub fn poll_for<R>(
+        &self,
+        context: &Context<'_>,
+        ready: impl FnOnce(&S) -> Option<R>,
+    ) -> Poll<Result<R, ReplicaError>> {
+        let mut inner = self.shared.lock();
+        if let Some(found) = ready(inner.core.state()) {
+            return Poll::Ready(Ok(found));
+        }
+        if let Some(end) = &inner.end {
+            return Poll::Ready(Err(end.clone()));
+        }
+        let waker = context.waker();
+        if inner.wakers.iter().any(|other| other.will_wake(waker)) {
+            return Poll::Pending;
+        }
+        inner.wakers.push(waker.clone());
+        if inner.wakers.len() > WAKERS {
+            drop(inner);
+            self.shared.wake();
+        }
+        Poll::Pending
+    }
+
+    /// Why it has ended; `None` while it goes on.
+    #[must_use]
+    pub fn ended(&self) -> Option<ReplicaError> {
+        self.shared.lock().end.clone()
+    }
+
+    /// Its counters, since it joined.
+    #[must_use]
+    pub fn stats(&self) -> ReplicaStats {
+        self.shared.lock().core.stats()
+    }
+
     /// Takes the notices of this replica since the last call, the newest 256.
     #[must_use]
     pub fn notices(&self) -> Vec<Notice> {
@@ -362,6 +416,8 @@ struct Carrier<S> {
     order: Order,
     members: Option<u32>,
     counted: Option<Duration>,
+    /// Changes of the core that have been told.
+    changes: u64,
 }
 
 struct Inbox {
@@ -377,11 +433,11 @@ impl<S: StateMachine> Carrier<S> {
         while !self.shared.stop.load(Ordering::Relaxed) {
             if let Err(end) = self.turn() {
                 self.shared.lock().end = Some(end);
-                self.shared.changed.notify_all();
-                return;
+                return self.shared.wake();
             }
         }
         self.leave();
+        self.shared.wake();
     }
 
     /// Goes on until the others need this replica no more. What goes wrong now concerns nobody.
@@ -416,7 +472,11 @@ impl<S: StateMachine> Carrier<S> {
         self.inboxes
             .retain(|_, inbox| now.saturating_sub(inbox.used) < INBOX_IDLE);
         self.speak(now)?;
-        self.shared.changed.notify_all();
+        let changes = self.shared.lock().core.changes();
+        if changes != self.changes {
+            self.changes = changes;
+            self.shared.wake();
+        }
         Ok(())
     }
 

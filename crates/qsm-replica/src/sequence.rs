@@ -143,6 +143,8 @@ pub(crate) struct Sequence {
     fault: Option<Cause>,
     words: Vec<Word>,
     notices: Vec<Notice>,
+    /// Times that it asked to be the next sequencer, not told yet.
+    elections: u64,
 }
 
 impl Sequence {
@@ -218,6 +220,7 @@ impl Sequence {
             fault: None,
             words: Vec::new(),
             notices: Vec::new(),
+            elections: 0,
         }
     }
 
@@ -293,6 +296,11 @@ impl Sequence {
 
     pub(crate) fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
+    }
+
+    /// Times since the last call that it asked to be the next sequencer.
+    pub(crate) fn take_elections(&mut self) -> u64 {
+        std::mem::take(&mut self.elections)
     }
 
     /// Why this replica has to bind anew.

@@ -25,6 +25,9 @@ const IDLE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Donor {
     served: BTreeMap<u64, Served>,
+    /// Transfers that were begun, and questions that were not answered, in all.
+    pub(crate) begun: u64,
+    pub(crate) busy: u64,
 }
 
 #[derive(Debug)]
@@ -87,6 +90,7 @@ impl Donor {
     ) -> Vec<Chunk> {
         if !self.served.contains_key(&fetch.transfer) {
             if self.served.len() >= SERVED_MAX {
+                self.busy += 1;
                 return Vec::new();
             }
             let same = self
@@ -98,6 +102,7 @@ impl Donor {
                 None => Arc::new(Snapshot::new(head.clone(), state)),
             };
             let asked = now;
+            self.begun += 1;
             self.served
                 .insert(fetch.transfer, Served { snapshot, asked });
         }

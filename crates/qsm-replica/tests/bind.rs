@@ -162,6 +162,15 @@ fn a_joiner_asks_one_that_does_not_publish_and_goes_on_with_another_where_that_o
     // 59 had come; the first question to another donor brings 16 of them again.
     let bytes: usize = bed.chunks.iter().map(|(_, bytes)| bytes).sum();
     assert!(bytes < 48 * (130 << 10), "{} chunks", bed.chunks.len());
+    let counted = bed.cores[2].stats();
+    assert_eq!((counted.taken_snapshots, counted.failed_attempts), (1, 1));
+    assert!(counted.asked_again > 0, "{counted}");
+    let given = [0, 1].map(|id| bed.cores[id].stats().given_snapshots);
+    assert_eq!(
+        given,
+        [2, 1],
+        "the first one gave its state to the second one, too"
+    );
 }
 
 #[test]
@@ -185,6 +194,7 @@ fn donors_that_never_answer_end_in_an_error() {
     bed.join(Limits::default().attempts(3));
     bed.until(2, &mut |_| false);
     assert_eq!(failure(&bed.notices[2]), Some(BindError::Attempts));
+    assert_eq!(bed.cores[2].stats().failed_attempts, 3);
     bed.join(Limits::default().patience(Duration::from_secs(2)));
     bed.until(3, &mut |_| false);
     assert_eq!(failure(&bed.notices[3]), Some(BindError::Patience));
@@ -201,6 +211,7 @@ fn a_state_of_another_kind_is_said_to_be_one() {
     bed.join(Limits::default().attempts(3));
     bed.until(1, &mut |_| true);
     assert_eq!(failure(&bed.notices[1]), Some(BindError::Foreign));
+    assert_eq!(bed.cores[1].stats().failed_attempts, 3);
 }
 
 #[test]
@@ -218,6 +229,8 @@ fn updates_that_find_no_room_are_in_a_later_snapshot() {
     (0..10_u8).for_each(|update| bed.publish(0, &[update; 1000]));
     bed.until(2, &mut |_| true);
     assert_eq!(bed.cores[2].state(), bed.cores[0].state());
+    let counted = bed.cores[2].stats();
+    assert_eq!((counted.held, counted.held_bytes), (10, 0));
 }
 
 #[test]
@@ -238,6 +251,8 @@ fn a_replica_that_missed_something_refuses_updates_until_it_is_bound_again() {
     bed.until(1, &mut |_| true);
     assert!(bed.notices[1].contains(&Notice::Rebinds(Cause::Hole)));
     assert_eq!(bed.cores[1].state(), bed.cores[0].state());
+    let counted = bed.cores[1].stats();
+    assert_eq!((counted.binds, counted.rebinds, counted.refused), (3, 2, 1));
 }
 
 #[test]

@@ -102,9 +102,20 @@ fn a_replica_that_joins_during_updates_has_all_though_a_donor_ends() {
             writer.read(|state| state.sum)
         );
         assert_eq!(joiner.read(|state| state.weight.len()), WEIGHT);
+        let counted = joiner.stats();
+        assert_eq!((counted.binds, counted.founded, counted.rebinds), (1, 0, 0));
+        assert_eq!(counted.taken_snapshots, 1);
+        assert!(counted.taken_bytes > WEIGHT as u64, "{counted}");
+        assert!(counted.applied < sent, "{counted}");
         sent
     });
     assert_eq!(writer.updates(), sent);
+    let counted = writer.stats();
+    assert_eq!((counted.live, counted.founded), (1, 1));
+    assert_eq!((counted.published, counted.applied), (sent, sent));
+    assert!(counted.given_snapshots >= 1, "{counted}");
+    assert!(counted.given_bytes > WEIGHT as u64, "{counted}");
+    assert_eq!((counted.refused, counted.malformed), (0, 0));
 }
 
 #[test]

@@ -130,6 +130,14 @@ fn replicas_are_equal_though_the_sequencer_is_killed_while_all_publish() {
     let notices = [notices, second.notices(), third.notices()].concat();
     assert!(!notices.iter().any(rebinds), "{notices:?}");
     assert!(notices.iter().any(own), "{notices:?}");
+    assert_eq!(first.stats().own_terms, 1);
+    let mut counted = second.stats();
+    counted += third.stats();
+    assert!(
+        counted.elections >= 1 && counted.own_terms >= 1,
+        "{counted}"
+    );
+    assert!(counted.terms >= 4, "{counted}");
 }
 
 #[test]

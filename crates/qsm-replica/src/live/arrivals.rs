@@ -63,9 +63,9 @@ impl<K> Arrivals<K> {
     }
 }
 
-/// A place in the changes of an object.
+/// Place in the changes of a live object ([`Watched`](crate::Watched)), of one replica.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Cursor {
+pub struct Cursor {
     /// The number of the last change that was seen.
     pub(super) at: u64,
     /// The number of the last change when the watch began: what is missing before it was never to be seen.

@@ -15,6 +15,7 @@ use super::error::LiveError;
 use super::open;
 use super::stamp::{Clock, Stamp, origin, wall};
 use super::uri::Kind;
+use super::watched::Watched;
 
 /// In front of a snapshot, so that no other kind of state takes it.
 const FORM: &[u8] = b"qsm log 1\n";
@@ -207,26 +208,6 @@ impl LogState {
         self.digest = self.digest.wrapping_add(hash(stamp, &entry.content));
         self.entries.insert(stamp, entry);
     }
-
-    fn begin(&self) -> Cursor {
-        let begun = self.arrivals.last();
-        Cursor { at: 0, begun }
-    }
-
-    fn event(&self, cursor: &mut Cursor) -> Option<LogEvent> {
-        let next = self.arrivals.after(cursor.at);
-        let number = next.map_or_else(|| self.arrivals.last() + 1, |(number, _)| number);
-        let entries = number - 1 - cursor.at.max(cursor.begun).min(number - 1);
-        if entries > 0 {
-            cursor.at = number - 1;
-            return Some(LogEvent::Missed { entries });
-        }
-        let (number, stamp) = next?;
-        cursor.at = number;
-        let content = self.entries.get(stamp)?.content.clone();
-        let stamp = *stamp;
-        Some(LogEvent::Entry { stamp, content })
-    }
 }
 
 fn hash(stamp: Stamp, content: &[u8]) -> u64 {
@@ -286,6 +267,34 @@ impl StateMachine for LogState {
     fn digest(&self) -> Option<u64> {
         Some(self.digest)
     }
+
+    fn size(&self) -> u64 {
+        self.bytes as u64
+    }
+}
+
+impl Watched for LogState {
+    type Change = LogEvent;
+
+    fn begin(&self) -> Cursor {
+        let begun = self.arrivals.last();
+        Cursor { at: 0, begun }
+    }
+
+    fn change(&self, cursor: &mut Cursor) -> Option<LogEvent> {
+        let next = self.arrivals.after(cursor.at);
+        let number = next.map_or_else(|| self.arrivals.last() + 1, |(number, _)| number);
+        let entries = number - 1 - cursor.at.max(cursor.begun).min(number - 1);
+        if entries > 0 {
+            cursor.at = number - 1;
+            return Some(LogEvent::Missed { entries });
+        }
+        let (number, stamp) = next?;
+        cursor.at = number;
+        let content = self.entries.get(stamp)?.content.clone();
+        let stamp = *stamp;
+        Some(LogEvent::Entry { stamp, content })
+    }
 }
 
 impl Replica<LogState> {
@@ -329,7 +338,7 @@ impl LogWatch<'_> {
     /// The replica has ended, and nothing is left.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<LogEvent>, LiveError> {
         let cursor = &mut self.cursor;
-        Ok(self.log.wait_for(timeout, |log| log.event(cursor))?)
+        Ok(self.log.wait_for(timeout, |log| log.change(cursor))?)
     }
 }
 
@@ -350,7 +359,9 @@ mod tests {
             LogEvent::Entry { content, .. } => Ok(content),
             LogEvent::Missed { entries } => Err(entries),
         };
-        std::iter::from_fn(|| log.event(cursor)).map(told).collect()
+        std::iter::from_fn(|| log.change(cursor))
+            .map(told)
+            .collect()
     }
 
     /// All orders in which these updates may come, each applied to a log of its own.

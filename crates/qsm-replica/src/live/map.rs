@@ -17,6 +17,7 @@ use super::error::LiveError;
 use super::open;
 use super::stamp::{Clock, Stamp, origin, wall};
 use super::uri::Kind;
+use super::watched::Watched;
 
 /// The longest key, bytes.
 pub const KEY_BYTES_MAX: usize = 1024;
@@ -283,29 +284,6 @@ impl MapState {
         }
         Some(entry)
     }
-
-    fn begin(&self) -> Cursor {
-        let begun = self.arrivals.last();
-        Cursor { at: 0, begun }
-    }
-
-    fn change(&self, cursor: &mut Cursor) -> Option<MapChange> {
-        if self.vanished > cursor.at.max(cursor.begun) {
-            *cursor = self.begin();
-            return Some(MapChange::Restart);
-        }
-        while let Some((number, key)) = self.arrivals.after(cursor.at) {
-            cursor.at = number;
-            let key = key.to_string();
-            let value = self.get(&key).map(<[u8]>::to_vec);
-            match value {
-                Some(value) => return Some(MapChange::Set { key, value }),
-                None if number > cursor.begun => return Some(MapChange::Removed { key }),
-                None => {}
-            }
-        }
-        None
-    }
 }
 
 fn hash(key: &str, entry: &Entry) -> u64 {
@@ -376,6 +354,37 @@ impl StateMachine for MapState {
 
     fn digest(&self) -> Option<u64> {
         Some(self.digest)
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes as u64
+    }
+}
+
+impl Watched for MapState {
+    type Change = MapChange;
+
+    fn begin(&self) -> Cursor {
+        let begun = self.arrivals.last();
+        Cursor { at: 0, begun }
+    }
+
+    fn change(&self, cursor: &mut Cursor) -> Option<MapChange> {
+        if self.vanished > cursor.at.max(cursor.begun) {
+            *cursor = self.begin();
+            return Some(MapChange::Restart);
+        }
+        while let Some((number, key)) = self.arrivals.after(cursor.at) {
+            cursor.at = number;
+            let key = key.to_string();
+            let value = self.get(&key).map(<[u8]>::to_vec);
+            match value {
+                Some(value) => return Some(MapChange::Set { key, value }),
+                None if number > cursor.begun => return Some(MapChange::Removed { key }),
+                None => {}
+            }
+        }
+        None
     }
 }
 

@@ -227,6 +227,10 @@ impl StateMachine for TextState {
         self.digest.set(Some(digest));
         Some(digest)
     }
+
+    fn size(&self) -> u64 {
+        self.text().len() as u64
+    }
 }
 
 impl Replica<TextState> {

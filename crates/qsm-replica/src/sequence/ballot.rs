@@ -24,6 +24,7 @@ impl Sequence {
         }
         self.due = now + self.by_chance(ANSWERS);
         self.role = Role::Trial(BTreeSet::from([self.me.life]));
+        self.elections += 1;
         self.say_ask(true);
         self.elected(now);
     }
