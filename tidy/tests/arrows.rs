@@ -133,13 +133,25 @@ const ARROWS: [(&str, &[&str]); 43] = [
     ("qsm-object", &[]),
     ("qsm-replica", &["qsm"]),
     ("qsm-history", &["qsm"]),
-    ("qsm-binding", &["qsm", "qsm-history"]),
-    ("qsm-capi", &["qsm", "qsm-binding", "qsm-history"]),
-    ("qsm-python", &["qsm", "qsm-binding", "qsm-history"]),
+    ("qsm-binding", &["qsm", "qsm-history", "qsm-replica"]),
+    (
+        "qsm-capi",
+        &["qsm", "qsm-binding", "qsm-history", "qsm-replica"],
+    ),
+    (
+        "qsm-python",
+        &["qsm", "qsm-binding", "qsm-history", "qsm-replica"],
+    ),
     // Its library has the functions of C, too.
     (
         "qsm-java",
-        &["qsm", "qsm-binding", "qsm-capi", "qsm-history"],
+        &[
+            "qsm",
+            "qsm-binding",
+            "qsm-capi",
+            "qsm-history",
+            "qsm-replica",
+        ],
     ),
     ("qsm-lab", &[]),
     // Links have the keys, tokens and TLS of sessions.

@@ -15,6 +15,8 @@
 //! With a past ([`Reader::with_past`]) a batch has what keepers have of what was sent before, too; the same descriptor has the
 //! runtime call while keepers are to be asked, so that no thread is needed for that either.
 //!
+//! A live object tells its changes in the same way ([`Changes`]).
+//!
 //! Settings come as text by name ([`Settings`]), so that one list serves all languages.
 //!
 //! ```
@@ -41,6 +43,7 @@ mod event;
 mod frame;
 mod inlet;
 mod live;
+mod object;
 mod past;
 mod reader;
 mod sending;
@@ -49,6 +52,7 @@ mod settings;
 pub use bell::Bell;
 pub use event::event_kind;
 pub use inlet::Inlet;
+pub use object::{Changes, await_live, join_map};
 pub use reader::Reader;
 pub use sending::send_within;
 pub use settings::{SETTINGS, Setting, SettingError, Settings};
