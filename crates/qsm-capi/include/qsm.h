@@ -79,6 +79,29 @@ typedef uint32_t qsm_event_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// The kind of an entry.
+enum qsm_change
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // The key has this value.
+  QSM_CHANGE_SET = 1,
+  // The key is gone.
+  QSM_CHANGE_REMOVED = 2,
+  // Entries went unseen: those that follow are all there are.
+  QSM_CHANGE_RESTART = 3,
+  // Something that this version of the interface has no name for.
+  QSM_CHANGE_OTHER = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum qsm_change qsm_change;
+#else
+typedef uint32_t qsm_change;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // The kind of an item.
 enum qsm_kind
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -215,6 +238,9 @@ typedef uint32_t qsm_overflow;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// Memory that entries point to.
+typedef struct qsm_entry_loan qsm_entry_loan;
+
 // A reader of a node's events.
 typedef struct qsm_events qsm_events;
 
@@ -223,6 +249,9 @@ typedef struct qsm_keeper qsm_keeper;
 
 // What a batch points to.
 typedef struct qsm_loan qsm_loan;
+
+// A live map.
+typedef struct qsm_map qsm_map;
 
 // A node.
 typedef struct qsm_node qsm_node;
@@ -246,6 +275,38 @@ typedef struct {
   // One line for people, which lasts until the reader's next event; null without an event.
   const char *text;
 } qsm_event;
+
+// Bounds of a map. Those of the program that founds it hold for all. Zeros are the defaults.
+typedef struct {
+  // Most bytes of keys and values, beyond which nobody may add to it; 0 for the default, 64 MiB.
+  size_t bytes;
+  // Most keys that were removed and are remembered; 0 for the default, 65,536.
+  size_t removed;
+} qsm_map_bounds;
+
+// An entry of a map, or a change of one. Its pointers last until its batch is released.
+typedef struct {
+  // The kind.
+  qsm_change kind;
+  // Length of the key, bytes.
+  uint32_t key_length;
+  // The key, UTF-8, without a nul at its end; null where there is none.
+  const char *key;
+  // The value; null where there is none.
+  const uint8_t *value;
+  // Its length, bytes.
+  size_t length;
+} qsm_entry;
+
+// Entries lent to the program until `qsm_entries_release`.
+typedef struct {
+  // The entries, in order.
+  const qsm_entry *entries;
+  // Their number.
+  size_t count;
+  // The library's.
+  qsm_entry_loan *owner;
+} qsm_entries;
 
 // What receivers have, as `qsm_flush` found it.
 typedef struct {
@@ -407,6 +468,105 @@ size_t qsm_event_name(const qsm_events *events,
 // Requires:
 // `events` is null, or of this library and not used any more.
 void qsm_events_free(qsm_events *events);
+
+// Enters the map of a group. It returns before the state is here: `qsm_map_wait_live`. A node has one map of a group at
+// most. Without bounds (null) they are the defaults.
+//
+// Requires:
+// `node` is of this library; `group` is a text; `bounds` is null or to be read; `map` may be
+// written to.
+qsm_code qsm_map_open(const qsm_node *node,
+                      const char *group,
+                      const qsm_map_bounds *bounds,
+                      qsm_map **map);
+
+// Waits so many milliseconds until the map is live: its state is that of the others, and follows every change. If it is not,
+// the code is `QSM_REPLICA_NOT_LIVE`; another error says that it has ended, and why. Negative: until one or the other, a
+// minute and a half at most. A map that is live may cease to be, while it binds anew.
+//
+// Requires:
+// `map` is of this library.
+qsm_code qsm_map_wait_live(const qsm_map *map,
+                           int64_t milliseconds);
+
+// Sets the value of a key: UTF-8, 1024 bytes at most. It is copied, is in this map at once, and in the others when it comes;
+// `qsm_flush` says when it is in all. It waits only where the queue to the node is full. A write that was made just before
+// this map bound anew may be lost, here as well.
+//
+// Requires:
+// `map` is of this library; `key` points to `key_length` bytes, and `value` to `length`.
+qsm_code qsm_map_put(const qsm_map *map,
+                     const char *key,
+                     size_t key_length,
+                     const void *value,
+                     size_t length);
+
+// Removes a key, if it is there, as `qsm_map_put` sets it.
+//
+// Requires:
+// `map` is of this library; `key` points to `key_length` bytes.
+qsm_code qsm_map_remove(const qsm_map *map, const char *key, size_t key_length);
+
+// Lends the entry of a key, or nothing if it has none. Of a map that is not live, what it has is old, or incomplete.
+//
+// Requires:
+// `map` is of this library; `key` points to `key_length` bytes; `entries` may be written to.
+qsm_code qsm_map_get(const qsm_map *map,
+                     const char *key,
+                     size_t key_length,
+                     qsm_entries *entries);
+
+// Lends a copy of all entries at one moment, in the order of their keys.
+//
+// Requires:
+// `map` is of this library; `entries` may be written to.
+qsm_code qsm_map_snapshot(const qsm_map *map, qsm_entries *entries);
+
+// Number of entries.
+//
+// Requires:
+// `map` is null or of this library.
+uint64_t qsm_map_length(const qsm_map *map);
+
+// Takes what has changed, at most `most` entries: at first those that are there, then what changes, its own writes as well.
+// If there is nothing, waits for the first: so many milliseconds, or for ever if negative; then the batch is empty. Of
+// several changes to a key that were not taken the last one is told, so a program that does not poll costs no memory and
+// delays nobody. An error says that the map has ended.
+//
+// Requires:
+// `map` is of this library; `entries` may be written to.
+qsm_code qsm_map_poll(const qsm_map *map,
+                      size_t most,
+                      int64_t milliseconds,
+                      qsm_entries *entries);
+
+// Gives entries back, from any thread; there are none then. Of none, nothing. They outlive their map.
+//
+// Requires:
+// `entries` is null, or was filled by this library, and what it lent is not used any more.
+void qsm_entries_release(qsm_entries *entries);
+
+// A descriptor for `poll` or `epoll`: readable while `qsm_map_poll` has something to take, or the end to tell, and now and
+// then without. It is the library's, as that of `qsm_subscription_fd`. -1 if the process has no descriptor left.
+//
+// Requires:
+// `map` is of this library.
+int qsm_map_fd(const qsm_map *map);
+
+// Counters of a map, as one object of JSON; the guide to replicas describes them. Its length in bytes, without the nul;
+// writes as much of it as `size` bytes hold, and a nul.
+//
+// Requires:
+// `map` is null or of this library; `place` points to `size` bytes, or `size` is 0.
+size_t qsm_map_stats(const qsm_map *map,
+                     char *place,
+                     size_t size);
+
+// Leaves the map, and gives up the handle. Entries that it has lent stay until they are released.
+//
+// Requires:
+// `map` is null, or of this library and not used any more.
+void qsm_map_close(qsm_map *map);
 
 // Starts a node. Without settings (null) all are defaults. The settings may be used again.
 //

@@ -77,6 +77,11 @@ impl Failure {
         Self { code, text }
     }
 
+    pub(crate) fn descriptor(error: &std::io::Error) -> Self {
+        let text = format!("no descriptor: {error}; raise `ulimit -n`");
+        Self::of(ErrorCode::StartSystem, &text)
+    }
+
     /// Keeps the text for this thread.
     pub(crate) fn tell(self) -> Code {
         LAST.with_borrow_mut(|last| *last = c_string(&self.text));
@@ -105,7 +110,9 @@ codes_of!(
     qsm::SendError,
     qsm::RecvError,
     qsm::attach::AttachError,
-    qsm_history::HistoryError
+    qsm_history::HistoryError,
+    qsm_replica::ReplicaError,
+    qsm_replica::LiveError
 );
 
 impl From<qsm_binding::SettingError> for Failure {

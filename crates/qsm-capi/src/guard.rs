@@ -1,6 +1,7 @@
 //! Calls from C, kept from panicking across the border.
 
 use std::any::Any;
+use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{Code, Failure, Outcome, Own};
@@ -38,6 +39,24 @@ pub(crate) unsafe fn at<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, F
 pub(crate) unsafe fn at_mut<'a, T>(pointer: *mut T, name: &str) -> Result<&'a mut T, Failure> {
     // SAFETY: the caller promises it.
     unsafe { pointer.as_mut() }.ok_or_else(|| null(name))
+}
+
+/// Bytes of C; none if there are none, wherever they are.
+///
+/// # Safety
+/// `start` is null, or points to `length` bytes that live as long as the call.
+pub(crate) unsafe fn bytes<'a>(
+    start: *const c_void,
+    length: usize,
+    name: &str,
+) -> Result<&'a [u8], Failure> {
+    if length == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: the caller promises it.
+    let first = unsafe { at(start.cast::<u8>(), name) }?;
+    // SAFETY: as above.
+    Ok(unsafe { std::slice::from_raw_parts(first, length) })
 }
 
 /// Ends the life of a handle; of null, nothing.

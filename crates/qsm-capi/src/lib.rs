@@ -14,7 +14,9 @@ mod error;
 mod event;
 mod guard;
 mod item;
+mod map;
 mod node;
+mod object;
 mod past;
 mod publisher;
 mod settings;
@@ -27,6 +29,11 @@ pub use event::{
     EventKind, QsmEvent, QsmEvents, qsm_event_name, qsm_events_free, qsm_events_new, qsm_next_event,
 };
 pub use item::{ItemKind, QsmCause, QsmItem};
+pub use map::{
+    EntryKind, QsmEntries, QsmEntry, QsmEntryLoan, QsmMap, QsmMapBounds, qsm_entries_release,
+    qsm_map_close, qsm_map_fd, qsm_map_get, qsm_map_length, qsm_map_open, qsm_map_poll,
+    qsm_map_put, qsm_map_remove, qsm_map_snapshot, qsm_map_stats, qsm_map_wait_live,
+};
 pub use node::{
     QsmFlushed, QsmNode, qsm_attach, qsm_closed, qsm_flush, qsm_lacking, qsm_node_free,
     qsm_node_id, qsm_shutdown, qsm_start, qsm_wait_admitted,

@@ -8,7 +8,7 @@ use qsm::{PublishOptions, Publisher, SendError};
 use qsm_binding::send_within;
 
 use crate::error::{Code, Failure, Outcome};
-use crate::guard::{at, at_mut, call, free, give};
+use crate::guard::{at, at_mut, bytes, call, free, give};
 use crate::node::QsmNode;
 use crate::text;
 
@@ -195,7 +195,8 @@ unsafe fn send(
     by: impl FnOnce(&Publisher, &[u8]) -> Outcome<SendError>,
 ) -> Result<(), Failure> {
     // SAFETY: the caller promises it.
-    let (publisher, message) = unsafe { (at(publisher, "publisher")?, bytes(data, length)?) };
+    let (publisher, message) =
+        unsafe { (at(publisher, "publisher")?, bytes(data, length, "data")?) };
     Ok(by(&publisher.0, message)?)
 }
 
@@ -224,7 +225,7 @@ pub unsafe extern "C" fn qsm_send_batch(
         // SAFETY: as above.
         for message in unsafe { std::slice::from_raw_parts(first, count) } {
             // SAFETY: as above.
-            let message = unsafe { bytes(message.iov_base, message.iov_len) }?;
+            let message = unsafe { bytes(message.iov_base, message.iov_len, "data") }?;
             publisher.0.send(message)?;
             taken += 1;
         }
@@ -235,18 +236,6 @@ pub unsafe extern "C" fn qsm_send_batch(
         *sent = taken;
     }
     code
-}
-
-/// # Safety
-/// `data` points to `length` bytes.
-unsafe fn bytes<'a>(data: *const c_void, length: usize) -> Result<&'a [u8], Failure> {
-    if length == 0 {
-        return Ok(&[]);
-    }
-    // SAFETY: the caller promises it.
-    let first = unsafe { at(data.cast::<u8>(), "data") }?;
-    // SAFETY: as above.
-    Ok(unsafe { std::slice::from_raw_parts(first, length) })
 }
 
 /// Gives up the handle; what it accepted is sent all the same.

@@ -306,10 +306,7 @@ pub unsafe extern "C" fn qsm_subscription_fd(subscription: *const QsmSubscriptio
         // SAFETY: the caller promises it.
         let subscription = unsafe { at(subscription, "subscription") }?;
         let found = subscription.0.descriptor();
-        let found = found.map_err(|error| {
-            let text = format!("no descriptor: {error}; raise `ulimit -n`");
-            Failure::of(qsm::ErrorCode::StartSystem, &text)
-        })?;
+        let found = found.map_err(|error| Failure::descriptor(&error))?;
         descriptor = found.as_raw_fd();
         Ok(())
     });

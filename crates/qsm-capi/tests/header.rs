@@ -8,9 +8,10 @@ use qsm::ErrorCode;
 use qsm_capi::Own;
 
 /// Names that C has for the types.
-const NAMES: [(&str, &str); 24] = [
+const NAMES: [(&str, &str); 30] = [
     ("ABI", "QSM_ABI"),
     ("Code", "qsm_code"),
+    ("EntryKind", "qsm_change"),
     ("EventKind", "qsm_event_kind"),
     ("ItemKind", "qsm_kind"),
     ("iovec", "struct iovec"),
@@ -19,6 +20,9 @@ const NAMES: [(&str, &str); 24] = [
     ("QsmBounds", "qsm_bounds"),
     ("QsmCause", "qsm_cause"),
     ("QsmDelivery", "qsm_delivery"),
+    ("QsmEntries", "qsm_entries"),
+    ("QsmEntry", "qsm_entry"),
+    ("QsmEntryLoan", "qsm_entry_loan"),
     ("QsmEvent", "qsm_event"),
     ("QsmEvents", "qsm_events"),
     ("QsmFlushed", "qsm_flushed"),
@@ -26,6 +30,8 @@ const NAMES: [(&str, &str); 24] = [
     ("QsmKeeper", "qsm_keeper"),
     ("QsmKeeping", "qsm_keeping"),
     ("QsmLoan", "qsm_loan"),
+    ("QsmMap", "qsm_map"),
+    ("QsmMapBounds", "qsm_map_bounds"),
     ("QsmNode", "qsm_node"),
     ("QsmOverflow", "qsm_overflow"),
     ("QsmPast", "qsm_past"),

@@ -77,6 +77,12 @@ fn the_example_of_a_late_subscriber_runs() {
 }
 
 #[test]
+fn the_example_of_a_live_map_runs() {
+    let said = example(&["cc", "-std=c11"], "map.c", "libqsm.so.2");
+    assert_eq!(said, "eur 1.0842\neur 1.0851\neur is gone\n0 left\n");
+}
+
+#[test]
 fn the_example_in_cpp_runs() {
     let said = example(&["c++", "-std=c++17"], "quotes.cpp", "libqsm.so.2");
     assert_eq!(said, "EUR 1.0842\nCHF 1.1305\n");
