@@ -8,6 +8,7 @@ use qsm::attach::AttachError;
 use qsm::{RecvError, RequestError, SendError, StartError};
 use qsm_binding::SettingError;
 use qsm_history::HistoryError;
+use qsm_replica::{LiveError, ReplicaError};
 
 /// Number of errors of settings; the interface for C has the same.
 const SETTING: u16 = 1703;
@@ -57,7 +58,9 @@ failures!(
     SendError,
     RecvError,
     AttachError,
-    HistoryError
+    HistoryError,
+    ReplicaError,
+    LiveError
 );
 
 impl From<SettingError> for Failure {

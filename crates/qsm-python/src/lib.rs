@@ -7,9 +7,11 @@
 //! has come, a batch at a time, and lets go of the lock while it waits.
 
 mod batch;
+mod buffer;
 mod error;
 mod event;
 mod keeper;
+mod map;
 mod node;
 mod notice;
 mod position;
@@ -26,6 +28,8 @@ mod _native {
     use crate::event::{Event, Events};
     #[pymodule_export]
     use crate::keeper::Keeper;
+    #[pymodule_export]
+    use crate::map::{Changes, LiveMap};
     #[pymodule_export]
     use crate::node::{Flushed, Node, attach, settings, start};
     #[pymodule_export]

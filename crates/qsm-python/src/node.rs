@@ -3,12 +3,13 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use qsm::{DeliveryMode, GroupOptions, Overflow, PublishOptions};
-use qsm_binding::{Reader as Source, SETTINGS, Settings};
+use qsm_binding::{Reader as Source, SETTINGS, Settings, join_map};
 use qsm_history::{Bounds, Start};
 
 use crate::error::Raised as _;
 use crate::event::Events;
 use crate::keeper::Keeper;
+use crate::map::LiveMap;
 use crate::position::Position;
 use crate::publisher::Publisher;
 use crate::reader::Reader;
@@ -123,6 +124,19 @@ impl Node {
         }
         let keep = || qsm_history::Keeper::start(&self.0, groups, bounds);
         py.detach(keep).raised(py).map(Keeper::new)
+    }
+
+    /// Enters the map of a group.
+    #[pyo3(signature = (group, bytes=None, removed=None))]
+    fn live_map(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        bytes: Option<usize>,
+        removed: Option<usize>,
+    ) -> PyResult<LiveMap> {
+        let join = || join_map(&self.0, group, bytes.unwrap_or(0), removed.unwrap_or(0));
+        py.detach(join).raised(py).map(LiveMap::new)
     }
 
     /// Makes a publisher to a group.

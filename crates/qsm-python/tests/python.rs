@@ -2,8 +2,15 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use qsm::{Embedded, Node};
+use qsm_replica::{Limits, LiveMap, MapBounds, MapState, Replica};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Interval in which it is seen that Python has ended.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The interpreter that has pytest and numpy; `None` if there is none.
 fn interpreter() -> Option<PathBuf> {
@@ -44,14 +51,17 @@ fn the_package_keeps_its_promises() {
         return;
     };
     let engine = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("e{}", std::process::id()));
+    let cluster = format!("python-engine-{}", std::process::id());
     let node = Node::builder()
-        .cluster(format!("python-engine-{}", std::process::id()))
+        .cluster(&*cluster)
         .embedded_service(Embedded::Always)
         .interface("lo")
         .start()
         .expect("a node starts on lo");
     let share = node.share(&engine).expect("the node can be shared");
-    let output = Command::new(python)
+    let map = shared_map(&node);
+    let mut pytest = Command::new(python);
+    pytest
         .args([
             "-m",
             "pytest",
@@ -64,11 +74,45 @@ fn the_package_keeps_its_promises() {
         .env("PYTHONPATH", package())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("QSM_ENGINE", &engine)
-        .output()
-        .expect("Python starts");
+        .env("QSM_CLUSTER", &cluster);
+    let ended = AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| answer(&map, &ended));
+        let output = pytest.output();
+        ended.store(true, Ordering::Relaxed);
+        output.expect("Python starts")
+    });
     drop(share);
     let said = String::from_utf8_lossy(&output.stdout);
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}{complaint}");
     assert!(!said.contains("skipped"), "{said}");
+    let entries = map.read(|map| {
+        map.iter()
+            .map(|(key, value)| format!("{key} {}", value.escape_ascii()))
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(
+        entries,
+        ["both seen", "python from Python", r"rust \x00 from Rust"]
+    );
+}
+
+/// The map that `test_map.py` has, too.
+fn shared_map(node: &Node) -> LiveMap {
+    let state = MapState::new(MapBounds::default());
+    let map = Replica::join(node, "shared", state, Limits::default()).expect("joined");
+    map.wait_live(PATIENCE).expect("the first is live");
+    map.set("rust", b"\0 from Rust").expect("written");
+    map
+}
+
+/// Says that what Python has written is here.
+fn answer(map: &LiveMap, ended: &AtomicBool) {
+    let written = |map: &MapState| map.get("python").map(|_| ());
+    while !ended.load(Ordering::Relaxed) {
+        if map.wait_for(LOOK, written) == Ok(Some(())) {
+            return map.set("both", b"seen").expect("written");
+        }
+    }
 }

@@ -14,7 +14,9 @@ that stands still fills its own queue, and harms nobody.
 from ._errors import (
     ClosedError,
     Error,
+    LimitError,
     MissingError,
+    NotLiveError,
     OverflowError,
     SettingError,
     StartError,
@@ -36,6 +38,7 @@ from ._native import (
     Publisher,
     settings,
 )
+from ._map import Change, Changes, LiveMap, MapChange, Restart
 from ._node import Keeper, Node
 from ._subscription import Batch, Batches, Notice, Received, Subscription
 
@@ -43,6 +46,8 @@ __all__ = [
     "Back",
     "Batch",
     "Batches",
+    "Change",
+    "Changes",
     "ClosedError",
     "Dropped",
     "Error",
@@ -51,17 +56,22 @@ __all__ = [
     "Flushed",
     "Joined",
     "Keeper",
+    "LimitError",
+    "LiveMap",
     "Lost",
     "LostPackets",
+    "MapChange",
     "Message",
     "MissingError",
     "Node",
     "NotKept",
+    "NotLiveError",
     "Notice",
     "OverflowError",
     "Position",
     "Publisher",
     "Received",
+    "Restart",
     "SettingError",
     "StartError",
     "Subscription",

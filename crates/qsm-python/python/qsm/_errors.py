@@ -37,6 +37,14 @@ class TimedOutError(Error, TimeoutError):
     """It took too long, or too few receivers came in time."""
 
 
+class NotLiveError(Error):
+    """A live object has no state that follows, or none yet: write again once it is live."""
+
+
+class LimitError(Error, ValueError):
+    """A live object would become larger than its bound, or a key is too long."""
+
+
 class MissingError(Exception):
     """Something is missing before the next message. Reading on goes on behind it."""
 
@@ -53,6 +61,8 @@ SHUT_DOWN = 1104
 _TIMED_OUT = (1203, 1207)
 _OVERFLOW = 1401
 _SETTING = 1703
+_NOT_LIVE = 1801
+_LIMITS = (1804, 1805)
 
 
 def of(code: int, text: str) -> Error:
@@ -63,6 +73,10 @@ def of(code: int, text: str) -> Error:
         return OverflowError(code, text)
     if code in _TIMED_OUT:
         return TimedOutError(code, text)
+    if code == _NOT_LIVE:
+        return NotLiveError(code, text)
+    if code in _LIMITS:
+        return LimitError(code, text)
     if 1100 <= code < 1200:
         return ClosedError(code, text)
     if 1000 <= code < 1100 or 1600 <= code < 1700:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import TracebackType
 
 from . import _native
+from ._map import LiveMap
 from ._native import Event, Flushed, Position, Publisher
 from ._subscription import Subscription
 
@@ -88,6 +89,17 @@ class Node:
         all that join (16 MiB).
         """
         return Keeper(self._native.keep(list(groups), messages, bytes, age, bytes_per_second))
+
+    def live_map(
+        self, group: str, *, bytes: int | None = None, removed: int | None = None
+    ) -> LiveMap:
+        """Opens the live map of a group; ``with`` waits until its state is there. A node has one of a group
+        at most.
+
+        Of who founds it the bounds hold for all: ``bytes`` of keys and values (64 MiB), and the number of
+        ``removed`` keys that are remembered (65,536).
+        """
+        return LiveMap(self._native.live_map(group, bytes, removed))
 
     def publisher(
         self,

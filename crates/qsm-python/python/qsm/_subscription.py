@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Literal, Union
@@ -20,6 +19,7 @@ from ._native import (
     NotKept,
     Position,
 )
+from ._waiting import readable
 
 Notice = Union[Lost, LostPackets, Dropped, Back, Excluded, NotKept, Joined]
 Losses = Literal["raise", "yield"]
@@ -193,7 +193,7 @@ class Batches:
     async def __anext__(self) -> Batch | Notice:
         try:
             while (taken := self._next()) is None:
-                await _readable(self._subscription.fileno())
+                await readable(self._subscription.fileno())
         except ClosedError as end:
             if end.code == SHUT_DOWN:
                 raise StopAsyncIteration from None
@@ -221,19 +221,3 @@ class Received:
                     yield message
             else:
                 yield taken
-
-
-async def _readable(descriptor: int) -> None:
-    """Waits in the running loop until the descriptor is readable: one wake-up for a batch."""
-    loop = asyncio.get_running_loop()
-    readable = loop.create_future()
-
-    def ring() -> None:
-        if not readable.done():
-            readable.set_result(None)
-
-    loop.add_reader(descriptor, ring)
-    try:
-        await readable
-    finally:
-        loop.remove_reader(descriptor)

@@ -9,6 +9,7 @@ import pytest
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 PRINTED = {
     "late.py": "4 story 4\n5 story 5\n2 kept, 0 missing\nto go on behind it: ['5', 'news']\n",
+    "map.py": "at first 1.0842\neur b'1.0842'\neur b'1.0851'\neur None\n0 left\n",
     "prices.py": "prices/eur 1 1.0842\n",
     "records.py": "highest so far 1.75\n",
     "tasks.py": "1 story 1\n2 story 2\n3 story 3\n",
