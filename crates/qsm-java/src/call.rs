@@ -12,6 +12,7 @@ use qsm::attach::AttachError;
 use qsm::{RecvError, RequestError, SendError, StartError};
 use qsm_binding::SettingError;
 use qsm_history::{HistoryError, PositionError};
+use qsm_replica::{LiveError, ReplicaError};
 
 /// Numbers of errors that the library does not have; the interface for C has the same.
 const NULL: u16 = 1701;
@@ -70,7 +71,9 @@ failures!(
     SendError,
     RecvError,
     AttachError,
-    HistoryError
+    HistoryError,
+    ReplicaError,
+    LiveError
 );
 
 impl From<SettingError> for Failure {

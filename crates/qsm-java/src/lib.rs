@@ -15,6 +15,7 @@ mod call;
 mod event;
 mod handle;
 mod keeper;
+mod map;
 mod node;
 mod publisher;
 mod subscription;

@@ -3,8 +3,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use qsm::{Embedded, Node};
+use qsm_replica::{Limits, LiveMap, MapBounds, MapState, Replica};
 
 /// JUnit's console with all that it needs, where Debian has it. `QSM_JUNIT` names another one.
 const JUNIT: &str = "/usr/share/java/junit-platform-console-standalone.jar";
@@ -13,6 +17,10 @@ const JUNIT: &str = "/usr/share/java/junit-platform-console-standalone.jar";
 const RELEASE: u32 = 17;
 /// The first that has foreign functions.
 const FOREIGN: u32 = 22;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Interval in which it is seen that Java has ended.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// JUnit's console; `None` if it or a compiler is missing.
 fn junit() -> Option<PathBuf> {
@@ -144,24 +152,28 @@ impl Machine<'_> {
         // Both tests run at a time.
         let own = format!("{}-{}", std::process::id(), self.options.len());
         let engine = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("j{own}"));
+        let cluster = format!("java-engine-{own}");
         let node = Node::builder()
-            .cluster(format!("java-engine-{own}"))
+            .cluster(&*cluster)
             .embedded_service(Embedded::Always)
             .interface("lo")
             .start()
             .expect("a node starts on lo");
         let share = node.share(&engine).expect("the node can be shared");
+        let map = shared_map(&node);
         let test = std::env::current_exe().expect("this test runs from a file");
         let library = test.with_file_name("libqsm_java.so");
         let resources = root().join("java/src/test/resources");
         let paths = std::env::join_paths([classes, junit, &resources]).expect("no colon");
         let golden = root().join("../qsm-object/tests/golden.txt");
-        let output = Command::new(self.java)
+        let mut tests = Command::new(self.java);
+        tests
             // Misuse of the interface to Java is told, and ends the test below.
             .arg("-Xcheck:jni")
             .args(self.options)
             .arg(property("library.path", &library))
             .arg(property("way", Path::new(self.way)))
+            .arg(property("cluster", Path::new(&cluster)))
             .arg(property("golden", &golden))
             .arg(property("examples", &root().join("examples")))
             .arg(property("examples.output", folder))
@@ -170,15 +182,43 @@ impl Machine<'_> {
             .args(["org.junit.platform.console.ConsoleLauncher"])
             .args(["-p", "io.quicksilver.qsm", "--disable-banner"])
             .args(["--details", "tree", "--disable-ansi-colors"])
-            .env("QSM_ENGINE", &engine)
-            .output()
-            .expect("Java starts");
+            .env("QSM_ENGINE", &engine);
+        let ended = AtomicBool::new(false);
+        let output = thread::scope(|scope| {
+            scope.spawn(|| answer(&map, &ended));
+            let output = tests.output();
+            ended.store(true, Ordering::Relaxed);
+            output.expect("Java starts")
+        });
         drop(share);
         let said = assert_done(&output);
         assert!(said.contains(" 0 tests skipped"), "{said}");
         assert!(!said.contains(" 0 tests successful"), "{said}");
         for complaint in ["WARNING in native method", "FATAL ERROR"] {
             assert!(!said.contains(complaint), "{said}");
+        }
+        let entry = |(key, value): (&str, &[u8])| format!("{key} {}", value.escape_ascii());
+        let entries: Vec<_> = map.read(|map| map.iter().map(entry).collect());
+        let expected = ["both seen", "java from Java", r"rust \x00 from Rust"];
+        assert_eq!(entries, expected);
+    }
+}
+
+/// The map that `LiveMapTest` has, too.
+fn shared_map(node: &Node) -> LiveMap {
+    let state = MapState::new(MapBounds::default());
+    let map = Replica::join(node, "shared", state, Limits::default()).expect("joined");
+    map.wait_live(PATIENCE).expect("the first is live");
+    map.set("rust", b"\0 from Rust").expect("written");
+    map
+}
+
+/// Says that what Java has written is here.
+fn answer(map: &LiveMap, ended: &AtomicBool) {
+    let written = |map: &MapState| map.get("java").map(|_| ());
+    while !ended.load(Ordering::Relaxed) {
+        if map.wait_for(LOOK, written) == Ok(Some(())) {
+            return map.set("both", b"seen").expect("written");
         }
     }
 }

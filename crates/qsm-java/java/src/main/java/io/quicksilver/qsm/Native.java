@@ -98,6 +98,26 @@ final class Native {
 
     static native void freeKeeper(long keeper);
 
+    static native long openMap(long node, String group, long bytes, long removed);
+
+    static native void awaitLive(long map, long nanoseconds);
+
+    static native void put(long map, String key, byte[] value);
+
+    static native void remove(long map, String key);
+
+    static native byte[] get(long map, String key);
+
+    static native Object[] entries(long map);
+
+    static native long mapSize(long map);
+
+    static native Object[] changes(long map, int most, long nanoseconds);
+
+    static native String mapStats(long map);
+
+    static native void freeMap(long map);
+
     static native long waiter();
 
     static native void watch(long waiter, long subscription, long number);

@@ -221,6 +221,33 @@ public final class Node implements AutoCloseable {
     }
 
     /**
+     * Opens the live map of a group, with {@link MapBounds#DEFAULT} if it turns out to be the first. A node has
+     * one of a group at most.
+     *
+     * @param group name of the group
+     * @return the map, whose state comes later: {@link LiveMap#awaitLive}
+     */
+    public LiveMap liveMap(String group) {
+        return liveMap(MapBounds.DEFAULT, group);
+    }
+
+    /**
+     * Opens the live map of a group.
+     *
+     * @param bounds its bounds, if it turns out to be the first
+     * @param group name of the group
+     * @return the map, whose state comes later: {@link LiveMap#awaitLive}
+     */
+    public LiveMap liveMap(MapBounds bounds, String group) {
+        long node = handle.enter();
+        try {
+            return new LiveMap(Native.openMap(node, group, bounds.bytes(), bounds.removed()));
+        } finally {
+            handle.leave();
+        }
+    }
+
+    /**
      * Makes a publisher.
      *
      * @param group name of the group

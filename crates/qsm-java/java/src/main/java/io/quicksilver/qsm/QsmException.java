@@ -9,6 +9,9 @@ public class QsmException extends RuntimeException {
     private static final int MEMBERS_MISSING = 1203;
     private static final int TIMED_OUT = 1207;
     private static final int SETTING = 1703;
+    private static final int NOT_LIVE = 1801;
+    private static final int OBJECT_FULL = 1804;
+    private static final int OBJECT_KEY = 1805;
 
     /** The stable number. */
     private final int code;
@@ -43,6 +46,12 @@ public class QsmException extends RuntimeException {
         }
         if (code == MEMBERS_MISSING || code == TIMED_OUT) {
             return new TimedOutException(code, text);
+        }
+        if (code == NOT_LIVE) {
+            return new NotLiveException(code, text);
+        }
+        if (code == OBJECT_FULL || code == OBJECT_KEY) {
+            return new LimitException(code, text);
         }
         if (code >= 1100 && code < 1200) {
             return new ClosedException(code, text);

@@ -1,5 +1,6 @@
 package io.quicksilver.qsm;
 
+import static java.lang.foreign.ValueLayout.JAVA_BYTE;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 import static java.lang.foreign.ValueLayout.JAVA_SHORT;
@@ -10,6 +11,7 @@ import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
 import java.lang.invoke.MethodHandle;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -427,6 +429,115 @@ final class Native {
 
     static void freeKeeper(long keeper) {
         free("qsm_keeper_free", keeper);
+    }
+
+    // Live maps ---------------------------------------------------------------------
+
+    /** Entries lent by a call: their place, their number, and what owns them; and the layout of one. */
+    private static final long LENT = 3 * Long.BYTES;
+    private static final long ENTRY = 32;
+    private static final int SET = 1;
+    private static final int REMOVED = 2;
+
+    static long openMap(long node, String group, long bytes, long removed) {
+        return made((arena, place) -> {
+            long bounds = structure(arena, bytes, removed);
+            call("qsm_map_open", node, text(arena, group), bounds, place);
+        });
+    }
+
+    static void awaitLive(long map, long nanoseconds) {
+        call("qsm_map_wait_live", map, milliseconds(nanoseconds));
+    }
+
+    static void put(long map, String key, byte[] value) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment name = bytes(arena, key);
+            MemorySegment content = arena.allocate(Math.max(1, value.length));
+            MemorySegment.copy(value, 0, content, JAVA_BYTE, 0, value.length);
+            long length = value.length;
+            call("qsm_map_put", map, name.address(), name.byteSize(), content.address(), length);
+        }
+    }
+
+    static void remove(long map, String key) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment name = bytes(arena, key);
+            call("qsm_map_remove", map, name.address(), name.byteSize());
+        }
+    }
+
+    static byte[] get(long map, String key) {
+        Object[] found = lent((arena, place) -> {
+            MemorySegment name = bytes(arena, key);
+            call("qsm_map_get", map, name.address(), name.byteSize(), place);
+        });
+        return found.length == 0 ? null : (byte[]) found[1];
+    }
+
+    static Object[] entries(long map) {
+        return lent((arena, place) -> call("qsm_map_snapshot", map, place));
+    }
+
+    static long mapSize(long map) {
+        return number("qsm_map_length", map);
+    }
+
+    static Object[] changes(long map, int most, long nanoseconds) {
+        long limit = most;
+        return lent((arena, place) ->
+                call("qsm_map_poll", map, limit, milliseconds(nanoseconds), place));
+    }
+
+    static String mapStats(long map) {
+        return written((place, size) -> number("qsm_map_stats", map, place, size));
+    }
+
+    static void freeMap(long map) {
+        free("qsm_map_close", map);
+    }
+
+    private static MemorySegment bytes(Arena arena, String text) {
+        if (text == null) {
+            throw QsmException.of(NULL, "an argument is null; give an object");
+        }
+        return arena.allocateFrom(JAVA_BYTE, text.getBytes(StandardCharsets.UTF_8));
+    }
+
+    /** Copies of the entries that a call lends: keys and values in turn. */
+    private static Object[] lent(Maker lender) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment place = arena.allocate(LENT, Long.BYTES);
+            lender.make(arena, place.address());
+            try {
+                long count = place.getAtIndex(JAVA_LONG, 1);
+                MemorySegment entries = at(place.getAtIndex(JAVA_LONG, 0), count * ENTRY);
+                Object[] pairs = new Object[Math.toIntExact(2 * count)];
+                for (int index = 0; index < count; index++) {
+                    copy(entries.asSlice(index * ENTRY, ENTRY), pairs, 2 * index);
+                }
+                return pairs;
+            } finally {
+                free("qsm_entries_release", place.address());
+            }
+        }
+    }
+
+    /** An entry: kind and length of the key, key, value, length of the value. */
+    private static void copy(MemorySegment entry, Object[] pairs, int index) {
+        int kind = entry.get(JAVA_INT, 0);
+        if (kind == SET || kind == REMOVED) {
+            MemorySegment key = at(entry.getAtIndex(JAVA_LONG, 1), entry.get(JAVA_INT, 4));
+            pairs[index] = new String(key.toArray(JAVA_BYTE), StandardCharsets.UTF_8);
+        }
+        if (kind == SET) {
+            MemorySegment value = at(entry.getAtIndex(JAVA_LONG, 2), entry.getAtIndex(JAVA_LONG, 3));
+            pairs[index + 1] = value.toArray(JAVA_BYTE);
+        }
+    }
+
+    private static MemorySegment at(long address, long size) {
+        return MemorySegment.ofAddress(address).reinterpret(size);
     }
 
     // Waiting for many subscriptions: a descriptor of epoll is the handle --------------------

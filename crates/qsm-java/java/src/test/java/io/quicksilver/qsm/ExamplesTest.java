@@ -18,6 +18,7 @@ import org.junit.jupiter.api.Test;
 /** The examples print what they should, run as a user would: {@code java -cp qsm.jar Prices.java}. */
 class ExamplesTest {
     private static final Map<String, String> PRINTED = Map.of(
+            "Desk.java", "eur 1.0842\neur 1.0851\nRemoved[key=eur]\n0 left\n",
             "Late.java", "4 story 4\n5 story 5\n2 kept, 0 missing\n1 sender\n",
             "Prices.java", "prices/eur 1 1.0842\n",
             "Quotes.java", "EUR 1.0842 300\n",
