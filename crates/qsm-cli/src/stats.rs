@@ -15,6 +15,7 @@ use qsm_console::log::Note;
 use qsm_console::options::{StatsFormat, StatsOptions};
 use qsm_console::output;
 use qsm_history::Keeper;
+use qsm_replica::{Replica, StateMachine};
 
 /// Of a node, or of this process at its engine. What cannot be had any more is left out.
 pub(crate) fn of_node(node: &Node, format: StatsFormat) {
@@ -54,6 +55,23 @@ pub(crate) fn serve_keeper(
     serve(options, move || {
         let mut page = node_page(&node)?;
         page.add(&keeper.stats(), &[]);
+        Ok(page)
+    })
+}
+
+/// As [`serve_node`], with those of a replica.
+///
+/// # Errors
+/// The address cannot be had.
+pub(crate) fn serve_replica<S: StateMachine + Send + 'static>(
+    node: &Node,
+    replica: &Arc<Replica<S>>,
+    options: StatsOptions,
+) -> Result<Served, Failure> {
+    let (node, replica) = (node.clone(), Arc::clone(replica));
+    serve(options, move || {
+        let mut page = node_page(&node)?;
+        page.add(&replica.stats(), &[]);
         Ok(page)
     })
 }

@@ -98,7 +98,7 @@ fn open_shows_live_objects_as_they_change() {
     let link = cluster.file("minutes.qsm", uri("minutes", "text").as_bytes());
     let (of_map, of_log) = (uri("prices", "map"), uri("events", "log"));
     let [mut map_seen, mut log_seen, mut text_seen] = [
-        &["open", &of_map, "--json", "--count", "3"][..],
+        &["open", &of_map, "--json", "--count", "3", "--stats", "json"][..],
         &["open", &of_log, "--count", "2"],
         &["open", &link, "--count", "2"],
     ]
@@ -119,9 +119,20 @@ fn open_shows_live_objects_as_they_change() {
     });
     lines[1].wait("the next line", |line| line == "closed");
     lines[2].wait("the next text", |line| line == "Present: all");
-    for process in [map_seen, log_seen, text_seen] {
+    for process in [log_seen, text_seen] {
         assert_code(&process.output(), 0);
     }
+    let output = map_seen.output();
+    assert_code(&output, 0);
+    let said = stderr(&output);
+    let counted = said.lines().find(|line| line.starts_with(r#"{"live":1,"#));
+    let counted: serde_json::Value = serde_json::from_str(counted.expect(&said)).unwrap();
+    let numbers = ["binds", "founded", "taken_snapshots", "state_bytes"];
+    assert_eq!(
+        numbers.map(|name| counted[name].as_u64()),
+        [1, 0, 1, 4].map(Some),
+        "{said}"
+    );
 }
 
 #[test]

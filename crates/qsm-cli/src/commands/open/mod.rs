@@ -10,6 +10,7 @@ mod screen;
 
 use std::io::{IsTerminal, stdout};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
@@ -18,7 +19,7 @@ use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::log::{LogOptions, Note};
 use qsm_console::notice::Notices;
-use qsm_console::options::NodeOptions;
+use qsm_console::options::{NodeOptions, StatsOptions};
 use qsm_console::output;
 use qsm_console::stop::Stop;
 use qsm_object::Schema;
@@ -31,6 +32,7 @@ use self::change::Change;
 use self::screen::Screen;
 use crate::node;
 use crate::record::{Format, Record, read_schema};
+use crate::stats;
 
 /// Interval in which signals, keys and events are looked at while nothing changes.
 const LOOK: Duration = Duration::from_millis(100);
@@ -63,6 +65,9 @@ pub(crate) struct OpenArgs {
     /// End after so many changes or messages
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
+    /// Counters of the node and the object.
+    #[command(flatten)]
+    stats: StatsOptions,
     /// The node.
     #[command(flatten)]
     node: NodeOptions,
@@ -93,6 +98,9 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), Failure> {
         left: args.count,
         notices: Notices::new(&node, &options),
         stop,
+        node: node.clone(),
+        stats: args.stats,
+        verbose: options.network.verbose,
     };
     let group = uri.group.as_str();
     let seen = match uri.kind {
@@ -117,7 +125,7 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), Failure> {
                 Ok(watch.recv_timeout(timeout)?.map(Change::Text))
             })
         }
-        _ => view.receive(&node, group),
+        _ => view.receive(group),
     };
     drop(node::shut_down(&node, GOODBYE));
     seen
@@ -128,13 +136,13 @@ fn join<S: StateMachine + Send + 'static>(
     node: &Node,
     group: &str,
     state: S,
-) -> Result<Replica<S>, Failure> {
+) -> Result<Arc<Replica<S>>, Failure> {
     let replica = Replica::join(node, group, state, Limits::default());
     let replica = replica.map_err(|error| failed(&error))?;
     replica
         .wait_live(PATIENCE)
         .map_err(|error| failed(&error))?;
-    Ok(replica)
+    Ok(Arc::new(replica))
 }
 
 /// A failure from a text of the form `cause; remedy`.
@@ -157,6 +165,9 @@ struct View {
     left: Option<u64>,
     notices: Notices,
     stop: Stop,
+    node: Node,
+    stats: StatsOptions,
+    verbose: bool,
 }
 
 impl View {
@@ -164,10 +175,11 @@ impl View {
     fn follow<S: StateMachine + Send + 'static>(
         &mut self,
         object: &'static str,
-        replica: &Replica<S>,
+        replica: &Arc<Replica<S>>,
         mut next: impl FnMut(Duration) -> Result<Option<Change>, LiveError>,
     ) -> Result<(), Failure> {
         self.notices.drain();
+        let served = stats::serve_replica(&self.node, replica, self.stats)?;
         // A log goes by; the others are seen as they are.
         if !self.json && stdout().is_terminal() && object != "log" {
             self.screen = Some(Screen::start()?);
@@ -193,6 +205,11 @@ impl View {
         }
         self.screen = None;
         self.notices.drain();
+        drop(served);
+        if let Some(format) = self.stats.format(self.verbose) {
+            stats::of_node(&self.node, format);
+            stats::of_counters(&replica.stats(), format);
+        }
         Ok(())
     }
 
@@ -222,8 +239,9 @@ impl View {
     }
 
     /// Shows messages of a group.
-    fn receive(&mut self, node: &Node, group: &str) -> Result<(), Failure> {
-        let subscription = node.subscribe([group])?;
+    fn receive(&mut self, group: &str) -> Result<(), Failure> {
+        let subscription = self.node.subscribe([group])?;
+        let served = stats::serve_node(&self.node, self.stats)?;
         let format = if self.json {
             Format::Json
         } else {
@@ -244,6 +262,10 @@ impl View {
             Record::of(&message, None, self.schema.as_ref()).append(format, &mut line);
             output::write(line)?;
             self.left = self.left.map(|left| left.saturating_sub(1));
+        }
+        drop(served);
+        if let Some(format) = self.stats.format(self.verbose) {
+            stats::of_node(&self.node, format);
         }
         match lost {
             0 => Ok(()),
