@@ -19,16 +19,32 @@ const fn asset(path: &'static str, kind: &'static str, text: &'static str) -> As
 
 /// All of them. `uplot.js` and `uplot.css` are a library of others (`third-party/`).
 pub(crate) const ASSETS: [Asset; 13] = [
-    asset("/", HTML, include_str!("../page/index.html")),
+    asset("/", HTML, include_str!("../page/cluster/index.html")),
     asset("/icon.svg", PICTURE, include_str!("../page/icon.svg")),
     asset("/style.css", STYLE, include_str!("../page/style.css")),
-    asset("/main.js", SCRIPT, include_str!("../page/main.js")),
-    asset("/model.js", SCRIPT, include_str!("../page/model.js")),
+    asset("/main.js", SCRIPT, include_str!("../page/cluster/main.js")),
+    asset(
+        "/model.js",
+        SCRIPT,
+        include_str!("../page/cluster/model.js"),
+    ),
     asset("/stream.js", SCRIPT, include_str!("../page/stream.js")),
     asset("/table.js", SCRIPT, include_str!("../page/table.js")),
-    asset("/topology.js", SCRIPT, include_str!("../page/topology.js")),
-    asset("/charts.js", SCRIPT, include_str!("../page/charts.js")),
-    asset("/panel.js", SCRIPT, include_str!("../page/panel.js")),
+    asset(
+        "/topology.js",
+        SCRIPT,
+        include_str!("../page/cluster/topology.js"),
+    ),
+    asset(
+        "/charts.js",
+        SCRIPT,
+        include_str!("../page/cluster/charts.js"),
+    ),
+    asset(
+        "/panel.js",
+        SCRIPT,
+        include_str!("../page/cluster/panel.js"),
+    ),
     asset(
         "/uplot.js",
         SCRIPT,

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST};
 
-use crate::state::Rights;
+use crate::cluster::state::Rights;
 
 /// Bytes of randomness in a token that is drawn.
 const DRAWN_BYTES: usize = 16;

@@ -21,19 +21,12 @@
 
 mod answer;
 mod assets;
-mod dash;
-mod event;
-mod explanation;
+mod cluster;
 mod gate;
-mod look;
-mod lookout;
-mod router;
-mod state;
 mod stream;
 
-pub use dash::{CONNECTIONS_MAX, Config, Dash, HEADER_TIME};
-pub use explanation::{Explanation, Section, Subject};
+pub use cluster::{
+    CONNECTIONS_MAX, Cluster, Config, Dash, Explanation, HEADER_TIME, Health, HerePoint, INTERVAL,
+    Look, Point, ROWS_MAX, Row, Section, Source, Subject,
+};
 pub use gate::Token;
-pub use look::{Cluster, Health, HerePoint, Look, Point, Row, Source};
-pub use lookout::INTERVAL;
-pub use state::ROWS_MAX;

@@ -7,7 +7,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
-use crate::lookout::{Told, Watcher};
+use crate::cluster::lookout::{Told, Watcher};
 
 /// Time after which a comment is sent where nothing else is, so that an end that is gone is found.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

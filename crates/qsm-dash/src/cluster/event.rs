@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::look::{Health, Row};
+use super::look::{Health, Row};
 
 /// Events of one kind in one table after one look that are told one by one.
 const EACH_MAX: usize = 5;

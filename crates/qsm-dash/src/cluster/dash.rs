@@ -17,9 +17,10 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::sleep;
 
 use crate::gate::Token;
-use crate::look::Source;
-use crate::lookout::Lookout;
-use crate::router::{Desk, router};
+
+use super::look::Source;
+use super::lookout::Lookout;
+use super::router::{Desk, router};
 
 /// Connections at a time; more are closed. A browser has one for its events, and a few for files.
 pub const CONNECTIONS_MAX: usize = 64;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value, json};
 
-use crate::event::{self, Event, Rows};
-use crate::look::{Look, Point, Row};
+use super::event::{self, Event, Rows};
+use super::look::{Look, Point, Row};
 
 /// Rows of a table that the page gets; of more it gets the worst, and the number of all.
 pub const ROWS_MAX: usize = 20_000;
@@ -226,8 +226,8 @@ fn difference(before: &Table, now: &Table) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use super::look::{Cluster, Health, HerePoint};
     use super::*;
-    use crate::look::{Cluster, Health, HerePoint};
 
     fn row(name: &str, sent: u64, health: Health) -> Row {
         let mut fields = Map::new();

@@ -14,12 +14,13 @@ use tokio::task::spawn_blocking;
 
 use crate::answer::{answer, refusal, secure};
 use crate::assets::ASSETS;
-use crate::explanation::Subject;
 use crate::gate::{Token, is_meant, rights};
-use crate::look::Source;
-use crate::lookout::{Lookout, Watcher};
-use crate::state::Rights;
 use crate::stream;
+
+use super::explanation::Subject;
+use super::look::Source;
+use super::lookout::{Lookout, Watcher};
+use super::state::Rights;
 
 /// Explanations that are made at a time.
 const EXPLANATIONS_MAX: usize = 4;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::broadcast::{self, Receiver, Sender};
 
-use crate::look::Source;
-use crate::state::{Change, Rights, State};
+use super::look::Source;
+use super::state::{Change, Rights, State};
 
 /// Shortest time from the beginning of a look to the next.
 pub const INTERVAL: Duration = Duration::from_secs(1);

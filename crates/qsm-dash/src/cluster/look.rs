@@ -1,7 +1,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::explanation::{Explanation, Subject};
+use super::explanation::{Explanation, Subject};
 
 /// A view of a cluster that can be asked again and again, from several threads.
 pub trait Source: Send + Sync + 'static {
