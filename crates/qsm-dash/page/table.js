@@ -1,6 +1,6 @@
 // A table of any length: only the lines that are seen exist, and cells change only where their text does.
 
-import { rank } from "./model.js";
+import { rank } from "./words.js";
 
 const LINE = 28;
 // The headings stay on top of the lines.

@@ -1,4 +1,4 @@
-//! The page and what belongs to it. There is no other file, and no build step.
+//! Files of pages. There is no other file, and no build step.
 
 /// A file of the page.
 #[derive(Debug)]
@@ -17,19 +17,25 @@ const fn asset(path: &'static str, kind: &'static str, text: &'static str) -> As
     Asset { path, kind, text }
 }
 
-/// All of them. `uplot.js` and `uplot.css` are a library of others (`third-party/`).
-pub(crate) const ASSETS: [Asset; 13] = [
-    asset("/", HTML, include_str!("../page/cluster/index.html")),
+/// Files of all pages.
+pub(crate) const SHARED: [Asset; 6] = [
     asset("/icon.svg", PICTURE, include_str!("../page/icon.svg")),
     asset("/style.css", STYLE, include_str!("../page/style.css")),
+    asset("/stream.js", SCRIPT, include_str!("../page/stream.js")),
+    asset("/table.js", SCRIPT, include_str!("../page/table.js")),
+    asset("/token.js", SCRIPT, include_str!("../page/token.js")),
+    asset("/words.js", SCRIPT, include_str!("../page/words.js")),
+];
+
+/// Files of the page of a cluster. `uplot.js` and `uplot.css` are a library of others (`third-party/`).
+pub(crate) const CLUSTER: [Asset; 9] = [
+    asset("/", HTML, include_str!("../page/cluster/index.html")),
     asset("/main.js", SCRIPT, include_str!("../page/cluster/main.js")),
     asset(
         "/model.js",
         SCRIPT,
         include_str!("../page/cluster/model.js"),
     ),
-    asset("/stream.js", SCRIPT, include_str!("../page/stream.js")),
-    asset("/table.js", SCRIPT, include_str!("../page/table.js")),
     asset(
         "/topology.js",
         SCRIPT,
@@ -80,9 +86,13 @@ mod tests {
         "new Function",
     ];
 
+    fn all() -> impl Iterator<Item = &'static Asset> {
+        SHARED.iter().chain(&CLUSTER)
+    }
+
     #[test]
     fn no_script_makes_elements_or_code_out_of_text() {
-        for asset in ASSETS.iter().filter(|asset| asset.kind == SCRIPT) {
+        for asset in all().filter(|asset| asset.kind == SCRIPT) {
             for word in UNSAFE {
                 assert!(!asset.text.contains(word), "{}: {word}", asset.path);
             }
@@ -90,23 +100,24 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_no_script_or_style_within_and_names_no_other_host() {
-        let page = ASSETS[0].text;
-        for part in page.split("<script").skip(1) {
-            assert!(part.contains("src=\"/"), "{part}");
-            assert!(part.contains("></script>"), "{part}");
+    fn pages_have_no_script_or_style_within_and_name_no_other_host() {
+        for page in all().filter(|asset| asset.kind == HTML) {
+            for part in page.text.split("<script").skip(1) {
+                assert!(part.contains("src=\"/"), "{part}");
+                assert!(part.contains("></script>"), "{part}");
+            }
+            for word in [
+                "<style",
+                " style=",
+                " onclick",
+                " onload",
+                "javascript:",
+                "//",
+            ] {
+                assert!(!page.text.contains(word), "{word}");
+            }
         }
-        for word in [
-            "<style",
-            " style=",
-            " onclick",
-            " onload",
-            "javascript:",
-            "//",
-        ] {
-            assert!(!page.contains(word), "{word}");
-        }
-        let own = ASSETS.iter().filter(|asset| !asset.path.contains("uplot"));
+        let own = all().filter(|asset| !asset.path.contains("uplot"));
         for asset in own {
             let text = asset.text.replace("http://www.w3.org/2000/svg", "");
             assert!(

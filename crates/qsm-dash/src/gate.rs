@@ -8,12 +8,10 @@ use std::net::IpAddr;
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST};
 
-use crate::cluster::state::Rights;
-
 /// Bytes of randomness in a token that is drawn.
 const DRAWN_BYTES: usize = 16;
 
-/// A word that opens what the nodes of this host say. It is not shown by `Debug`.
+/// A word that opens what is not for everybody. It is not shown by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -71,13 +69,28 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Rights that a request has; `None`: it gives a wrong token.
-pub(crate) fn rights(token: &Token, headers: &HeaderMap) -> Option<Rights> {
+/// Word that a request shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// None.
+    Nothing,
+    /// The token.
+    Token,
+    /// Another one.
+    Wrong,
+}
+
+/// Reads the word of a request.
+pub(crate) fn shown(token: &Token, headers: &HeaderMap) -> Shown {
     let Some(given) = headers.get(AUTHORIZATION) else {
-        return Some(Rights::Lists);
+        return Shown::Nothing;
     };
-    let given = given.to_str().ok()?.strip_prefix("Bearer ")?;
-    token.is(given).then_some(Rights::All)
+    let given = given.to_str().ok();
+    let given = given.and_then(|given| given.strip_prefix("Bearer "));
+    match given.is_some_and(|given| token.is(given)) {
+        true => Shown::Token,
+        false => Shown::Wrong,
+    }
 }
 
 /// Tells whether a request names this server by an address, by `localhost`, or by one of `names`. A
@@ -106,8 +119,8 @@ mod tests {
     #[test]
     fn only_the_token_opens_everything() {
         let token = Token::new("0123456789abcdef").unwrap();
-        let rights = |given: &str| rights(&token, &headers(AUTHORIZATION, given));
-        assert_eq!(rights("Bearer 0123456789abcdef"), Some(Rights::All));
+        let shown = |given: &str| shown(&token, &headers(AUTHORIZATION, given));
+        assert_eq!(shown("Bearer 0123456789abcdef"), Shown::Token);
         for wrong in [
             "Bearer 0123456789abcdee",
             "Bearer 0123456789abcde",
@@ -116,12 +129,9 @@ mod tests {
             "0123456789abcdef",
             "Basic 0123456789abcdef",
         ] {
-            assert_eq!(rights(wrong), None, "{wrong}");
+            assert_eq!(shown(wrong), Shown::Wrong, "{wrong}");
         }
-        assert_eq!(
-            super::rights(&token, &HeaderMap::new()),
-            Some(Rights::Lists)
-        );
+        assert_eq!(super::shown(&token, &HeaderMap::new()), Shown::Nothing);
         assert_eq!(format!("{token:?}"), "Token");
     }
 

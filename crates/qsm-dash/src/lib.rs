@@ -23,10 +23,13 @@ mod answer;
 mod assets;
 mod cluster;
 mod gate;
+mod paths;
+mod server;
 mod stream;
 
 pub use cluster::{
-    CONNECTIONS_MAX, Cluster, Config, Dash, Explanation, HEADER_TIME, Health, HerePoint, INTERVAL,
-    Look, Point, ROWS_MAX, Row, Section, Source, Subject,
+    Cluster, Dash, Explanation, Health, HerePoint, INTERVAL, Look, Point, ROWS_MAX, Row, Section,
+    Source, Subject,
 };
 pub use gate::Token;
+pub use server::{CONNECTIONS_MAX, Config, HEADER_TIME};

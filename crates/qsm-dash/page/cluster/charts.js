@@ -1,7 +1,7 @@
 // Rates of the last five minutes.
 
 import { node } from "./table.js";
-import { rate, seconds } from "./model.js";
+import { rate, seconds } from "./words.js";
 
 const HEIGHT = 118;
 // A look that comes so much later than the one before is after a time in which nobody watched.

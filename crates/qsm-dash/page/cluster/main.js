@@ -1,11 +1,12 @@
 // The page: what is told is taken into the model, and drawn at most once for each frame.
 
 import { Charts } from "./charts.js";
-import { Model, count, rate, seconds, text } from "./model.js";
+import { Model } from "./model.js";
 import { Panel } from "./panel.js";
 import { Stream, takeToken } from "./stream.js";
 import { Table, node } from "./table.js";
 import { Topology } from "./topology.js";
+import { count, rate, seconds, text } from "./words.js";
 
 const PROBLEMS_MAX = 6;
 const NAMES_MAX = 8;

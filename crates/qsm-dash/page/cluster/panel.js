@@ -1,7 +1,8 @@
 // What is known of one thing, and what the nodes of this host say of it.
 
 import { node } from "./table.js";
-import { explain, setToken } from "./stream.js";
+import { explain } from "./stream.js";
+import { tokenForm } from "./token.js";
 
 const KINDS = { nodes: "node", here: "node", groups: "group", regions: "region" };
 const AGAIN_MS = 3000;
@@ -135,23 +136,11 @@ export class Panel {
   }
 
   form(why) {
-    const form = node("form", "token");
-    const label = node("label", "", "Token, as `qsm dash` has said it ");
-    const input = node("input");
-    input.type = "password";
-    input.autocomplete = "off";
-    input.required = true;
-    label.append(input);
-    const button = node("button", "", "Open");
-    form.append(node("p", "", why), label, button);
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      setToken(input.value.trim());
+    return tokenForm(why, () => {
       this.tokenGiven();
       if (this.shown?.kind) this.ask();
       else this.close();
     });
-    return form;
   }
 }
 

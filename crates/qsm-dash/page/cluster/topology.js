@@ -2,7 +2,7 @@
 //
 // It is laid out anew only when regions or their members change; else signs of nodes change alone.
 
-import { rate, text } from "./model.js";
+import { rate, text } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LABELS_MAX = 14;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::broadcast::{self, Receiver, Sender};
 
+use crate::stream::{Telling, Told};
+
 use super::look::Source;
 use super::state::{Change, Rights, State};
 
@@ -124,20 +126,28 @@ impl Watcher {
             changes: None,
         }
     }
+}
 
-    /// The next thing to tell: first everything, then what differs, and everything again for one that
-    /// is far behind. `None`: it is over.
-    pub(crate) async fn next(&mut self) -> Option<Told> {
+impl Telling for Watcher {
+    /// First everything, then what differs, and everything again for one that is far behind.
+    async fn next(&mut self) -> Option<Told> {
         if let Some(changes) = &mut self.changes {
             match changes.recv().await {
-                Ok(change) => return Some(Told::Change(change.text(self.rights).to_owned())),
+                Ok(change) => {
+                    let data = change.text(self.rights).to_owned();
+                    let kind = "change";
+                    return Some(Told { kind, data });
+                }
                 Err(broadcast::error::RecvError::Closed) => return None,
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
             }
         }
         let state = lock(&self.lookout.state);
         self.changes = Some(self.lookout.changes.subscribe());
-        Some(Told::Whole(state.whole(self.rights)))
+        Some(Told {
+            kind: "whole",
+            data: state.whole(self.rights),
+        })
     }
 }
 
@@ -145,15 +155,6 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         self.lookout.watched().watchers -= 1;
     }
-}
-
-/// Something to tell a browser, as JSON.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// Everything.
-    Whole(String),
-    /// Differences from what was told before.
-    Change(String),
 }
 
 #[cfg(test)]

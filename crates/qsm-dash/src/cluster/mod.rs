@@ -10,11 +10,11 @@ mod dash;
 mod event;
 mod explanation;
 mod look;
-pub(crate) mod lookout;
+mod lookout;
 mod router;
-pub(crate) mod state;
+mod state;
 
-pub use self::dash::{CONNECTIONS_MAX, Config, Dash, HEADER_TIME};
+pub use self::dash::Dash;
 pub use self::explanation::{Explanation, Section, Subject};
 pub use self::look::{Cluster, Health, HerePoint, Look, Point, Row, Source};
 pub use self::lookout::INTERVAL;

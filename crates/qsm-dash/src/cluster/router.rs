@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Query, Request, State};
+use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::get;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use crate::answer::{answer, refusal, secure};
-use crate::assets::ASSETS;
-use crate::gate::{Token, is_meant, rights};
+use crate::answer::{answer, refusal};
+use crate::assets::CLUSTER;
+use crate::gate::{Shown, Token, shown};
+use crate::paths::paths;
 use crate::stream;
 
 use super::explanation::Subject;
@@ -31,60 +31,43 @@ const WRONG: &str = "this is not the token that `qsm dash` has said";
 
 /// State that answers need.
 pub(crate) struct Desk {
-    pub(crate) source: Arc<dyn Source>,
-    pub(crate) lookout: Arc<Lookout>,
-    pub(crate) token: Token,
-    pub(crate) names: Vec<String>,
+    source: Arc<dyn Source>,
+    lookout: Arc<Lookout>,
+    token: Token,
     explaining: Semaphore,
 }
 
 impl Desk {
-    pub(crate) fn new(
-        source: Arc<dyn Source>,
-        lookout: Arc<Lookout>,
-        token: Token,
-        names: Vec<String>,
-    ) -> Self {
+    pub(crate) fn new(source: Arc<dyn Source>, lookout: Arc<Lookout>, token: Token) -> Self {
         Self {
             source,
             lookout,
             token,
-            names,
             explaining: Semaphore::new(EXPLANATIONS_MAX),
+        }
+    }
+
+    /// Rights that a request has; `None`: it gives a wrong token.
+    fn rights(&self, headers: &HeaderMap) -> Option<Rights> {
+        match shown(&self.token, headers) {
+            Shown::Nothing => Some(Rights::Lists),
+            Shown::Token => Some(Rights::All),
+            Shown::Wrong => None,
         }
     }
 }
 
-/// All paths.
-pub(crate) fn router(desk: Arc<Desk>) -> Router {
-    let mut router = Router::new();
-    for asset in &ASSETS {
-        let page = move || async { answer(StatusCode::OK, asset.kind, asset.text.to_owned()) };
-        router = router.route(asset.path, get(page));
-    }
-    router
+/// All paths, at a server of these names.
+pub(crate) fn router(desk: Arc<Desk>, names: Vec<String>) -> Router {
+    let own = Router::new()
         .route("/api/stream", get(watch))
         .route("/api/explain", get(explain))
-        .fallback(async || refusal(StatusCode::NOT_FOUND, "there is nothing here"))
-        .layer(middleware::from_fn_with_state(Arc::clone(&desk), guard))
-        .with_state(desk)
-}
-
-/// Refuses who means another server, and secures every answer.
-async fn guard(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
-    let mut answer = match is_meant(request.headers(), &desk.names) {
-        true => next.run(request).await,
-        false => refusal(
-            StatusCode::MISDIRECTED_REQUEST,
-            "this name is not one of mine: use an address, or `qsm dash --host NAME`",
-        ),
-    };
-    secure(&mut answer);
-    answer
+        .with_state(desk);
+    paths(own, &CLUSTER, names)
 }
 
 async fn watch(State(desk): State<Arc<Desk>>, headers: HeaderMap) -> Response {
-    match rights(&desk.token, &headers) {
+    match desk.rights(&headers) {
         Some(rights) => stream::events(Watcher::new(&desk.lookout, rights)),
         None => refusal(StatusCode::FORBIDDEN, WRONG),
     }
@@ -108,7 +91,7 @@ async fn explain(
     Query(asked): Query<Asked>,
     headers: HeaderMap,
 ) -> Response {
-    match rights(&desk.token, &headers) {
+    match desk.rights(&headers) {
         Some(Rights::All) => {}
         Some(Rights::Lists) => return refusal(StatusCode::UNAUTHORIZED, "it needs the token"),
         None => return refusal(StatusCode::FORBIDDEN, WRONG),

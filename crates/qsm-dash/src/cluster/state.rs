@@ -226,8 +226,8 @@ fn difference(before: &Table, now: &Table) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::look::{Cluster, Health, HerePoint};
     use super::*;
+    use crate::cluster::look::{Cluster, Health, HerePoint};
 
     fn row(name: &str, sent: u64, health: Health) -> Row {
         let mut fields = Map::new();
