@@ -24,7 +24,7 @@ export function headers() {
 }
 
 // Watches for ever. `told(kind, data)` is called for each event; `state(word)` when the connection
-// begins ("live"), ends ("lost"), or the token is refused ("refused").
+// begins ("live"), ends ("lost"), the token is refused ("refused"), or there is none and it takes one ("locked").
 export class Stream {
   constructor(told, state) {
     this.told = told;
@@ -60,6 +60,13 @@ export class Stream {
       forgetToken();
       this.state("refused");
       this.again = true;
+      return;
+    }
+    if (answer.status === 401) {
+      this.state("locked");
+      clearTimeout(this.timer);
+      // Until there is a token.
+      await new Promise((given) => this.abort.signal.addEventListener("abort", given));
       return;
     }
     if (!answer.ok) return;

@@ -11,7 +11,8 @@ const compare = new Intl.Collator("en", { numeric: true }).compare;
 let tables = 0;
 
 export class Table {
-  // spec: { label, columns: [{ label, of(row), shown?(value), number, width }], load(row), empty }
+  // spec: { label, columns: [{ label, of(row), shown?(value), number, width }], load(row), empty, and if they are not
+  // as usual: holds(row, words) for the filter, order(a, b), look(row) for a class, ordered, follows }
   constructor(spec, opened) {
     this.spec = spec;
     this.opened = opened;
@@ -64,11 +65,18 @@ export class Table {
     this.version = version;
     this.filter = filter;
     const wanted = filter.toLowerCase();
-    this.rows = [...rows].filter((row) => row.name.toLowerCase().includes(wanted));
+    const holds = this.spec.holds ?? ((row, words) => row.name.toLowerCase().includes(words));
+    this.rows = [...rows].filter((row) => holds(row, wanted));
     if (!this.spec.ordered) this.rows.sort((a, b) => this.compare(a, b));
     this.element.setAttribute("aria-rowcount", String(this.rows.length + 1));
     this.nothing.hidden = this.rows.length > 0;
+    const { scrollTop, clientHeight, scrollHeight } = this.body;
+    const atEnd = scrollTop + clientHeight >= scrollHeight - LINE;
     this.draw();
+    if (this.spec.follows && atEnd) {
+      this.body.scrollTop = this.body.scrollHeight;
+      this.draw();
+    }
   }
 
   compare(a, b) {
@@ -79,6 +87,7 @@ export class Table {
       const by = number ? (x ?? -1) - (y ?? -1) : compare(x ?? "", y ?? "");
       if (by) return down ? -by : by;
     }
+    if (this.spec.order) return this.spec.order(a, b);
     return rank(a) - rank(b) || this.spec.load(b) - this.spec.load(a) || compare(a.name, b.name);
   }
 
@@ -134,7 +143,7 @@ export class Table {
   fill(line, row, at) {
     setStyle(line.element, "transform", `translateY(${at * LINE}px)`);
     const marked = row.key === this.selected;
-    const look = `grid-line ${row.health}${marked ? " selected" : ""}`;
+    const look = `grid-line ${row.health} ${this.spec.look?.(row) ?? ""}${marked ? " selected" : ""}`;
     if (line.look !== look) {
       line.element.className = line.look = look;
       line.element.setAttribute("aria-selected", String(marked));

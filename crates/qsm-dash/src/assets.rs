@@ -68,6 +68,19 @@ pub(crate) const CLUSTER: [Asset; 9] = [
     ),
 ];
 
+/// Files of the page of an object.
+pub(crate) const OBJECT: [Asset; 5] = [
+    asset("/", HTML, include_str!("../page/object/index.html")),
+    asset("/main.js", SCRIPT, include_str!("../page/object/main.js")),
+    asset("/rows.js", SCRIPT, include_str!("../page/object/rows.js")),
+    asset("/value.js", SCRIPT, include_str!("../page/object/value.js")),
+    asset(
+        "/object.css",
+        STYLE,
+        include_str!("../page/object/object.css"),
+    ),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,7 +100,7 @@ mod tests {
     ];
 
     fn all() -> impl Iterator<Item = &'static Asset> {
-        SHARED.iter().chain(&CLUSTER)
+        SHARED.iter().chain(&CLUSTER).chain(&OBJECT)
     }
 
     #[test]

@@ -2,85 +2,17 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use qsm_dash::{CONNECTIONS_MAX, Dash, INTERVAL};
+use qsm_dash::{CONNECTIONS_MAX, INTERVAL};
 use serde_json::Value;
-use support::{HOSTILE, Made, TOKEN, serve};
-
-/// More than a slow machine needs.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn connect(address: SocketAddr) -> TcpStream {
-    let connection = TcpStream::connect(address).unwrap();
-    connection.set_read_timeout(Some(PATIENCE)).unwrap();
-    connection
-}
-
-/// A request, as a client writes it.
-struct Request<'a> {
-    path: &'a str,
-    host: &'a str,
-    token: Option<&'a str>,
-}
-
-impl<'a> Request<'a> {
-    fn of(path: &'a str) -> Self {
-        Self {
-            path,
-            host: "localhost",
-            token: Some(TOKEN),
-        }
-    }
-
-    fn send(&self, dash: &Dash) -> BufReader<TcpStream> {
-        let mut connection = connect(dash.address());
-        let token = self
-            .token
-            .map(|token| format!("Authorization: Bearer {token}\r\n"));
-        let token = token.unwrap_or_default();
-        let (path, host) = (self.path, self.host);
-        write!(
-            connection,
-            "GET {path} HTTP/1.1\r\nHost: {host}\r\n{token}Connection: close\r\n\r\n"
-        )
-        .unwrap();
-        BufReader::new(connection)
-    }
-
-    /// Status, headers in lower case, and body.
-    fn answer(&self, dash: &Dash) -> (u16, String, String) {
-        let mut text = String::new();
-        self.send(dash).read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, head.to_lowercase(), body.to_owned())
-    }
-}
-
-/// The next event of a stream: its kind and its data.
-fn event(stream: &mut BufReader<TcpStream>) -> (String, Value) {
-    let mut kind = String::new();
-    loop {
-        let mut line = String::new();
-        assert!(
-            stream.read_line(&mut line).unwrap() > 0,
-            "the stream has ended"
-        );
-        if let Some(word) = line.strip_prefix("event:") {
-            word.trim().clone_into(&mut kind);
-        }
-        // The length of a chunk may stand before it.
-        if let Some(data) = line.strip_prefix("data:") {
-            return (kind, serde_json::from_str(data).unwrap());
-        }
-    }
-}
+use support::client::{Request, assert_strict, connect, event};
+use support::{HOSTILE, Made, serve};
 
 /// The first look that a new browser with all rights is told, and where its tables have their rows. Nobody watched
 /// before: it comes as a difference from nothing, or was quicker, and is the whole.
@@ -100,24 +32,13 @@ fn first_look(stream: &mut BufReader<TcpStream>) -> (Value, &'static str) {
 fn every_answer_allows_no_script_but_its_own() {
     let dash = serve(Made::new(3, 1));
     for path in ["/", "/main.js", "/uplot.js", "/api/explain", "/nothing"] {
-        let (_, head, _) = Request::of(path).answer(&dash);
-        for header in [
-            "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self';",
-            "require-trusted-types-for 'script'",
-            "x-content-type-options: nosniff",
-            "cache-control: no-store",
-        ] {
-            assert!(head.contains(header), "{path}: {header}: {head}");
-        }
-        assert!(
-            !head.contains("unsafe-inline") && !head.contains("access-control"),
-            "{head}"
-        );
+        let (_, head, _) = Request::of(path).answer(dash.address());
+        assert_strict(&head);
     }
-    let (status, head, page) = Request::of("/").answer(&dash);
+    let (status, head, page) = Request::of("/").answer(dash.address());
     assert_eq!(status, 200);
     assert!(head.contains("content-type: text/html") && page.contains("<title>Quicksilver"));
-    assert_eq!(Request::of("/nothing").answer(&dash).0, 404);
+    assert_eq!(Request::of("/nothing").answer(dash.address()).0, 404);
 }
 
 #[test]
@@ -128,7 +49,7 @@ fn a_page_of_another_name_is_refused() {
             host,
             ..Request::of("/")
         };
-        request.answer(&dash).0
+        request.answer(dash.address()).0
     };
     for own in ["localhost:4488", "127.0.0.1", "[::1]:80", "desk.example"] {
         assert_eq!(status(own), 200, "{own}");
@@ -141,7 +62,7 @@ fn a_page_of_another_name_is_refused() {
 #[test]
 fn a_stream_tells_everything_once_and_then_what_differs() {
     let dash = serve(Made::new(20, 2));
-    let mut stream = Request::of("/api/stream").send(&dash);
+    let mut stream = Request::of("/api/stream").send(dash.address());
     let (first, rows) = first_look(&mut stream);
     let nodes = &first["tables"]["nodes"];
     assert_eq!(
@@ -163,7 +84,7 @@ fn a_stream_tells_everything_once_and_then_what_differs() {
         (&"node-007".into(), &"away: silent".into())
     );
     // Another browser gets the same at once.
-    let (kind, whole) = event(&mut Request::of("/api/stream").send(&dash));
+    let (kind, whole) = event(&mut Request::of("/api/stream").send(dash.address()));
     assert_eq!(
         (kind.as_str(), &whole["tables"]["nodes"]["total"]),
         ("whole", &Value::from(20))
@@ -179,9 +100,9 @@ fn nobody_is_asked_while_no_browser_watches() {
     let made = Made::new(3, 1);
     let looks = Arc::clone(&made.looks);
     let dash = serve(made);
-    assert_eq!(Request::of("/").answer(&dash).0, 200);
+    assert_eq!(Request::of("/").answer(dash.address()).0, 200);
     assert_eq!(looks.load(Ordering::Relaxed), 0);
-    let mut stream = Request::of("/api/stream").send(&dash);
+    let mut stream = Request::of("/api/stream").send(dash.address());
     event(&mut stream);
     event(&mut stream);
     assert!(looks.load(Ordering::Relaxed) > 0);
@@ -198,7 +119,7 @@ fn nobody_is_asked_while_no_browser_watches() {
 #[test]
 fn names_cannot_make_events_of_their_own() {
     let dash = serve(Made::new(1, HOSTILE.len()));
-    let mut stream = Request::of("/api/stream").send(&dash);
+    let mut stream = Request::of("/api/stream").send(dash.address());
     let (first, rows) = first_look(&mut stream);
     let groups = &first["tables"]["groups"][rows];
     for (number, name) in HOSTILE.iter().enumerate() {
@@ -213,36 +134,36 @@ fn who_has_no_token_sees_lists_alone_and_who_has_a_wrong_one_nothing() {
         token: None,
         ..Request::of("/api/stream")
     };
-    let mut stream = request.send(&dash);
+    let mut stream = request.send(dash.address());
     let (_, whole) = event(&mut stream);
     assert_eq!(whole["rights"], "lists");
     let (_, change) = event(&mut stream);
     assert_eq!(change["tables"]["nodes"]["total"], 3);
     assert!(change["tables"].get("here").is_none() && change["point"]["missing"].is_null());
     request.path = "/api/explain?kind=node&name=desk";
-    assert_eq!(request.answer(&dash).0, 401);
+    assert_eq!(request.answer(dash.address()).0, 401);
     request.token = Some("0123456789abcdeX");
-    assert_eq!(request.answer(&dash).0, 403);
+    assert_eq!(request.answer(dash.address()).0, 403);
     request.path = "/api/stream";
-    assert_eq!(request.answer(&dash).0, 403);
+    assert_eq!(request.answer(dash.address()).0, 403);
 }
 
 #[test]
 fn nodes_and_groups_are_explained_by_name() {
     let dash = serve(Made::new(3, 1));
     let request = Request::of("/api/explain?kind=group&name=prices%2Feur%26%3Cb%3E");
-    let (status, head, body) = request.answer(&dash);
+    let (status, head, body) = request.answer(dash.address());
     assert_eq!(status, 200);
     assert!(head.contains("content-type: application/json"), "{head}");
     let told: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(told["sections"][0]["heading"], "this is prices/eur&<b>");
-    let (status, _, why) = Request::of("/api/explain?kind=node&name=nobody").answer(&dash);
+    let (status, _, why) = Request::of("/api/explain?kind=node&name=nobody").answer(dash.address());
     assert_eq!((status, why.as_str()), (404, "nobody knows it\n"));
     for wrong in ["/api/explain?kind=moon&name=a", "/api/explain?name=a"] {
-        assert_eq!(Request::of(wrong).answer(&dash).0, 400, "{wrong}");
+        assert_eq!(Request::of(wrong).answer(dash.address()).0, 400, "{wrong}");
     }
     let long = format!("/api/explain?kind=node&name={}", "a".repeat(5000));
-    assert_eq!(Request::of(&long).answer(&dash).0, 414);
+    assert_eq!(Request::of(&long).answer(dash.address()).0, 414);
 }
 
 #[test]
@@ -250,7 +171,7 @@ fn more_connections_than_there_is_room_for_are_closed() {
     let dash = serve(Made::new(3, 1));
     let held: Vec<_> = (0..CONNECTIONS_MAX)
         .map(|_| {
-            let mut stream = Request::of("/api/stream").send(&dash);
+            let mut stream = Request::of("/api/stream").send(dash.address());
             event(&mut stream);
             stream
         })
@@ -266,7 +187,11 @@ fn more_connections_than_there_is_room_for_are_closed() {
     let answered = (0..600).any(|_| {
         thread::sleep(Duration::from_millis(100));
         let mut text = String::new();
-        drop(Request::of("/").send(&dash).read_to_string(&mut text));
+        drop(
+            Request::of("/")
+                .send(dash.address())
+                .read_to_string(&mut text),
+        );
         text.starts_with("HTTP/1.1 200")
     });
     assert!(answered);
@@ -276,7 +201,7 @@ fn more_connections_than_there_is_room_for_are_closed() {
 fn its_end_closes_streams_and_the_port() {
     let dash = serve(Made::new(3, 1));
     let address = dash.address();
-    let mut stream = Request::of("/api/stream").send(&dash);
+    let mut stream = Request::of("/api/stream").send(dash.address());
     event(&mut stream);
     drop(dash);
     let mut rest = Vec::new();

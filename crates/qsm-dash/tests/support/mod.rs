@@ -2,17 +2,19 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub(crate) mod client;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use qsm_dash::{
-    Cluster, Config, Dash, Explanation, Health, HerePoint, Look, Point, Row, Section, Source,
-    Subject, Token,
+    Cluster, Config, Dash, Explanation, Health, HerePoint, Look, Object, ObjectKind, ObjectPage,
+    Point, Row, Section, Source, Subject, Token,
 };
 use serde_json::{Value, json};
 
-pub(crate) const TOKEN: &str = "0123456789abcdef";
+pub(crate) use client::TOKEN;
 
 /// Names that a page must take for text.
 pub(crate) const HOSTILE: [&str; 4] = [
@@ -161,12 +163,25 @@ impl Source for Made {
     }
 }
 
-/// A dashboard at a port of its own.
-pub(crate) fn serve(made: Made) -> Dash {
-    let config = Config {
+fn config() -> Config {
+    Config {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         token: Token::new(TOKEN).unwrap(),
         names: vec!["desk.example".to_owned()],
+    }
+}
+
+/// A dashboard at a port of its own.
+pub(crate) fn serve(made: Made) -> Dash {
+    Dash::start(config(), made).unwrap()
+}
+
+/// A page of an object at a port of its own.
+pub(crate) fn show(kind: ObjectKind) -> ObjectPage {
+    let object = Object {
+        kind,
+        cluster: "floor".to_owned(),
+        group: HOSTILE[0].to_owned(),
     };
-    Dash::start(config, made).unwrap()
+    ObjectPage::start(config(), object).unwrap()
 }
