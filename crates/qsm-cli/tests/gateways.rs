@@ -3,22 +3,22 @@
 
 mod support;
 
-use std::io::Write;
-use std::process::{ChildStdin, Stdio};
 use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
+use support::keys::Keys;
 use support::relaying::{free_ports, relaying};
-use support::{Cluster, Lines, Running, assert_code, stderr, subscribed};
+use support::ticks::{Subscriber, Ticker};
+use support::{Cluster, Lines, Running, assert_code, stderr};
 
 const SITES: [&str; 2] = ["fra", "lon"];
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two clusters of this host, with two gateways each.
 struct Plant {
     clusters: [Cluster; 2],
     at: [[String; 2]; 2],
+    /// Of links with tokens.
+    keys: Option<Keys>,
 }
 
 /// A gateway that is joined with both of the other site.
@@ -30,10 +30,15 @@ struct Gateway {
 
 impl Plant {
     fn start() -> (Self, [[Option<Gateway>; 2]; 2]) {
+        Self::with(None)
+    }
+
+    fn with(keys: Option<Keys>) -> (Self, [[Option<Gateway>; 2]; 2]) {
         let [a, b, c, d] = free_ports();
         let plant = Self {
             clusters: [(); 2].map(|()| Cluster::new()),
             at: [[a, b], [c, d]],
+            keys,
         };
         let gateways = [0, 1].map(|site| [0, 1].map(|number| Some(plant.gateway(site, number))));
         for gateway in gateways.iter().flatten().flatten() {
@@ -58,7 +63,13 @@ impl Plant {
         ];
         let listen = &*self.at[site][number];
         let more = ["--name", &name, "--listen", listen, "--from", &from];
-        let mut running = self.clusters[site].start(&[&words[..], &more].concat());
+        let key = self
+            .keys
+            .as_ref()
+            .map(|keys| keys.of_site(&name, SITES[site]));
+        let links = key.as_ref().map(|key| ["--link-identity", key]);
+        let links = links.as_ref().map_or(&[][..], |links| &links[..]);
+        let mut running = self.clusters[site].start(&[&words[..], &more, links].concat());
         Gateway {
             said: Lines::of_stdout(&mut running.0),
             _told: Lines::of_stderr(&mut running.0),
@@ -68,25 +79,13 @@ impl Plant {
 
     fn subscriber(&self, site: usize) -> Subscriber {
         let words = ["sub", "prices/eur", "--json"];
-        let (running, printed, _told) = subscribed(self.clusters[site].start(&words));
-        Subscriber {
-            running,
-            printed,
-            taken: 0,
-            _told,
-        }
+        Subscriber::of(self.clusters[site].start(&words))
     }
 
     /// A publisher in a site, for so many members.
     fn ticker(&self, site: usize, members: &str) -> Ticker {
         let words = ["pub", "prices/eur", "--frames", "--wait-members", members];
-        let mut command = self.clusters[site].command(&words);
-        let mut running = Running(command.stdin(Stdio::piped()).spawn().unwrap());
-        Ticker {
-            stdin: running.0.stdin.take().unwrap(),
-            ticks: 0,
-            running,
-        }
+        Ticker::of(self.clusters[site].command(&words))
     }
 }
 
@@ -115,84 +114,31 @@ impl Gateway {
     }
 }
 
-/// A reader that has taken messages 1 to `taken`, and nothing else.
-struct Subscriber {
-    running: Running,
-    printed: Lines,
-    taken: u64,
-    _told: Lines,
-}
-
-impl Subscriber {
-    /// The next message, which has to be the next one of the ticker.
-    fn next(&mut self) -> Value {
-        let Some(line) = self.printed.within(PATIENCE) else {
-            panic!("nothing comes behind message {}", self.taken);
-        };
-        self.taken += 1;
-        let message: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(message["text"], self.taken.to_string(), "{line}");
-        message
-    }
-
-    /// The number of the gateway of a site that has published the next message there.
-    fn next_by(&mut self, site: usize) -> usize {
-        let message = self.next();
-        let by = [0, 1]
-            .into_iter()
-            .find(|number| message["name"] == name(site, *number));
-        by.unwrap_or_else(|| panic!("{message}"))
-    }
-
-    /// Nothing else has come.
-    fn end(self) {
-        self.running.terminate();
-        assert_eq!(self.printed.iter().collect::<Vec<_>>(), [""; 0]);
-        let output = self.running.output();
-        assert_code(&output, 0);
-    }
-}
-
-/// A publisher of 1, 2, 3, …
-struct Ticker {
-    stdin: ChildStdin,
-    ticks: u64,
-    running: Running,
-}
-
-impl Ticker {
-    fn tick(&mut self) {
-        self.ticks += 1;
-        let text = self.ticks.to_string();
-        let length = u32::try_from(text.len()).unwrap().to_le_bytes();
-        let frame = [&length, text.as_bytes()].concat();
-        self.stdin.write_all(&frame).unwrap();
-    }
-
-    /// Ticks as fast as it can, up to this number, and ends.
-    fn pour(mut self, last: u64) -> thread::JoinHandle<()> {
-        thread::spawn(move || {
-            while self.ticks < last {
-                self.tick();
-            }
-            drop(self.stdin);
-            assert_code(&self.running.output(), 0);
-        })
-    }
-}
-
 /// A tick that all have, the last of these in the other site.
 fn tick(ticker: &mut Ticker, near: &mut Subscriber, far: &mut Subscriber) -> usize {
     ticker.tick();
     assert!(near.next().get("origin").is_none());
-    far.next_by(1)
+    let message = far.next();
+    let by = [0, 1]
+        .into_iter()
+        .find(|number| message["name"] == name(1, *number));
+    by.unwrap_or_else(|| panic!("{message}"))
 }
 
 /// R-RELAY-60 to R-RELAY-63: of both sites one gateway is killed in mid-stream.
 #[test]
 fn gateways_that_are_killed_in_mid_stream_cost_and_double_nothing() {
+    are_killed_in_mid_stream(Plant::start());
+}
+
+/// R-RELAY-22, R-RELAY-60 to R-RELAY-63.
+#[test]
+fn gateways_with_tokens_that_are_killed_in_mid_stream_cost_and_double_nothing() {
+    are_killed_in_mid_stream(Plant::with(Some(Keys::new())));
+}
+
+fn are_killed_in_mid_stream((plant, mut gateways): (Plant, [[Option<Gateway>; 2]; 2])) {
     const MESSAGES: u64 = 20_000;
-    let (plant, mut gateways) = Plant::start();
     let (mut near, mut far) = (plant.subscriber(0), plant.subscriber(1));
     let mut far_too = plant.subscriber(1);
     let mut ticker = plant.ticker(0, "3");

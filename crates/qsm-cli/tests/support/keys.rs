@@ -27,8 +27,18 @@ impl Keys {
 
     /// The file of a new key, beside it a token for this name and with these rights.
     pub(crate) fn key(&self, name: &str, rights: &[&str]) -> String {
+        self.key_in(name, name, rights)
+    }
+
+    /// The file of a new key for a gateway of this site, which receives all others, with a token.
+    pub(crate) fn of_site(&self, file: &str, site: &str) -> String {
+        let stream = format!("site/{site}");
+        self.key_in(file, site, &["--publish", &stream, "--subscribe", "site/*"])
+    }
+
+    fn key_in(&self, file: &str, name: &str, rights: &[&str]) -> String {
         let folder = self.folder();
-        let [key, token] = ["key", "token"].map(|end| format!("{folder}/{name}.{end}"));
+        let [key, token] = ["key", "token"].map(|end| format!("{folder}/{file}.{end}"));
         assert_code(&qsm().args(["keygen", &key, "--node"]).output().unwrap(), 0);
         let words = ["token", "new", &folder, "--name", name, "--node", &key];
         let mut made = qsm();

@@ -5,6 +5,7 @@
 
 pub(crate) mod keys;
 pub(crate) mod relaying;
+pub(crate) mod ticks;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
