@@ -204,7 +204,7 @@ impl Receiver {
                 self.stats.repairs_received += 1;
                 if let Some(rates) = &mut self.rates {
                     // The source's rate is that of repairs, too.
-                    rates.reporter.wake(now);
+                    rates.reporter.packet(now);
                     rates.gauge.repaired(bytes.len());
                 }
                 let needed = self.data(now, data);
@@ -425,7 +425,7 @@ impl Receiver {
             return;
         };
         let Rates { gauge, reporter } = &mut **rates;
-        reporter.wake(now);
+        reporter.packet(now);
         let trips = reporter.trips();
         let trip = trips.map_or(FIRST_TRIP, |trips| {
             Duration::from_micros(u64::from(trips.now_us))

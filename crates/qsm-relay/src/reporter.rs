@@ -21,6 +21,9 @@ const QUIET_TRIPS: u32 = 4;
 const BUSY_PARTS: u32 = 4;
 /// Shortest time between two reports of the same rate.
 const BUSY_MIN: Duration = Duration::from_millis(1);
+/// Packets of which such a report tells, at least, where round trips are shorter than that: not each packet of a slow
+/// stream brings a report.
+const BUSY_PACKETS: u32 = 2;
 /// Time after which a shortest round trip is old, once or twice.
 const LEAST_LIFE: Duration = Duration::from_secs(15);
 
@@ -81,6 +84,10 @@ pub(crate) struct Reporter {
     source: Tempo,
     /// When something has come last of which there is to report.
     woken: Instant,
+    /// Packets since the last report, up to those of which one tells.
+    came: u32,
+    /// The next report tells of a rate that fell, or of heavy losses.
+    urgent: bool,
     /// The parent has answered the last report.
     answered: bool,
     told: Limit,
@@ -105,6 +112,8 @@ impl Reporter {
             above: None,
             source: Tempo::default(),
             woken: now,
+            came: 0,
+            urgent: false,
             answered: false,
             told: Limit::default(),
             told_at: now,
@@ -183,16 +192,23 @@ impl Reporter {
     /// report was answered.
     pub(crate) fn due(&self) -> Instant {
         let quiet = self.trip().max(BUSY_MIN) * QUIET_TRIPS;
-        if self.is_settled() && self.due > self.woken.after(quiet) {
-            Instant::NEVER
-        } else {
-            self.due
+        match self.is_settled() {
+            true if self.has_little() => self.due.max(self.told_at.after(self.idle())),
+            true if self.due > self.woken.after(quiet) => Instant::NEVER,
+            _ => self.due,
         }
     }
 
     /// Something has come, of which there is to report.
     pub(crate) fn wake(&mut self, now: Instant) {
         self.woken = now;
+        self.came = BUSY_PACKETS;
+    }
+
+    /// A packet has come.
+    pub(crate) fn packet(&mut self, now: Instant) {
+        self.woken = now;
+        self.came = (self.came + 1).min(BUSY_PACKETS);
     }
 
     fn is_settled(&self) -> bool {
@@ -207,6 +223,7 @@ impl Reporter {
             false => self.trip() / (BUSY_PARTS * 2),
         };
         if limit.rate > 0 && self.limits(limit) {
+            self.urgent |= fell || limit.is_overloaded();
             self.due = self.due.min(self.told_at.after(apart).max(now));
         }
     }
@@ -221,8 +238,9 @@ impl Reporter {
         } else if self.limits(&limit) {
             (self.trip() / BUSY_PARTS).max(BUSY_MIN)
         } else {
-            (self.trip() * IDLE_TRIPS).clamp(IDLE_MIN, IDLE_MAX)
+            self.idle()
         };
+        (self.came, self.urgent) = (0, false);
         (self.told, self.told_at, self.answered) = (limit, now, false);
         self.due = now.after(self.interval);
         Feedback {
@@ -238,6 +256,17 @@ impl Reporter {
         let Tempo { limiting, rate } = self.source;
         let lower = limit.is_below(rate) || limit.is_overloaded();
         limiting == 0 || limit.rate > 0 && (limit.receiver == limiting || lower)
+    }
+
+    /// What has come is not worth a report yet.
+    fn has_little(&self) -> bool {
+        let near = self.trip() < BUSY_MIN * BUSY_PARTS;
+        near && !self.urgent && (1..BUSY_PACKETS).contains(&self.came)
+    }
+
+    /// Time between the reports of a child that does not limit the source, or has little to tell.
+    fn idle(&self) -> Duration {
+        (self.trip() * IDLE_TRIPS).clamp(IDLE_MIN, IDLE_MAX)
     }
 
     fn trip(&self) -> Duration {
@@ -359,6 +388,36 @@ mod tests {
             let after = reporter.due().since(at(50));
             assert_eq!(after.as_micros(), us, "{limiting} {rate}");
         }
+    }
+
+    /// R-RELAY-16.
+    #[test]
+    fn on_a_short_way_a_report_tells_of_two_packets_unless_it_is_urgent_and_of_the_last_one_later()
+    {
+        let above = Some(Trips {
+            now_us: 100,
+            least_us: 100,
+        });
+        let mut reporter = Reporter::new(7, at(0));
+        let mut told = |reporter: &mut Reporter, ms, rate| {
+            let feedback = reporter.report(at(ms), limit(rate));
+            let echo = Tempo {
+                limiting: 7,
+                rate: 500,
+            };
+            reporter.echo(Instant(at(ms).0 + 100_000), &echo.echo(&feedback, above));
+        };
+        for ms in 0..50 {
+            told(&mut reporter, ms, 500);
+        }
+        reporter.packet(at(60));
+        assert_eq!(reporter.due(), at(149), "of one");
+        reporter.packet(at(61));
+        assert_eq!(reporter.due(), at(50), "of two");
+        told(&mut reporter, 61, 500);
+        reporter.packet(at(62));
+        reporter.news(at(62), &limit(400));
+        assert_eq!(reporter.due(), at(62), "it has fallen");
     }
 
     #[test]
