@@ -26,7 +26,18 @@ if wants java; then
   mkdir -p "$out/classes"
   ln -sf "$libraries/libqsm_java.so" "$out/libqsm_java.so"
   # Names of sources have no spaces.
-  javac --release 17 -d "$out/classes" "$here/Receive.java" $(find "$root/crates/qsm-java/java/src/main/java" -name '*.java')
+  sources="$root/crates/qsm-java/java/src/main"
+  javac --release 17 -d "$out/classes" "$here/Receive.java" $(find "$sources/java" -name '*.java')
+  # By foreign functions, where there is a JDK that has them: in front of the others on the class path.
+  rm -rf "$out/java22" "$out/classes22"
+  for jdk in "${QSM_JDK:-}" "${JAVA_HOME:-}" /usr/lib/jvm/*; do
+    major=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$jdk/release" 2>/dev/null || true)
+    if [ "${major:-0}" -ge 22 ] && [ -x "$jdk/bin/javac" ]; then
+      ln -sfn "$jdk" "$out/java22"
+      "$jdk/bin/javac" --release 22 -Xlint:-restricted -d "$out/classes22" -cp "$out/classes" $(find "$sources/java22" -name '*.java')
+      break
+    fi
+  done
 fi
 
 if wants python; then

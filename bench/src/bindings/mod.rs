@@ -37,20 +37,26 @@ pub(crate) struct Options {
 const ZEROMQ: &str = "tcp://127.0.0.1:45678";
 
 /// Receivers, the first of which the others are compared with.
-const RECEIVERS: [&str; 7] = [
+const RECEIVERS: [&str; 9] = [
     "rust",
     "c",
     "java",
+    "java-native",
+    "java-foreign",
     "python-numpy",
     "python-batches",
     "python-loop",
     "pyzmq-loop",
 ];
 
+/// Those that need a JDK 22 or later.
+const LATER: [&str; 2] = ["java-native", "java-foreign"];
+
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let wanted = |name: &&str| {
         let only = &options.only;
-        *name == RECEIVERS[0] || only.is_empty() || only.iter().any(|one| one == name)
+        let there = only.is_empty() && (options.programs.has_later_java() || !LATER.contains(name));
+        *name == RECEIVERS[0] || there || only.iter().any(|one| one == name)
     };
     let receivers: Vec<_> = RECEIVERS.into_iter().filter(wanted).collect();
     let mut report = Report::default();

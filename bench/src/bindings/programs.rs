@@ -1,6 +1,6 @@
 //! The receivers' programs: how they are started, and what they say.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -31,6 +31,11 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
+    /// Whether `build.sh` has found a virtual machine with foreign functions.
+    pub(super) fn has_later_java(&self) -> bool {
+        later_java(&self.from).is_ok()
+    }
+
     /// Starts a receiver of a cluster's groups, or of an address where it is one of ZeroMQ's.
     pub(super) fn receiver(
         &self,
@@ -71,15 +76,10 @@ impl Programs {
                 command
             }
             "c" => Command::new(from.join("receive-c")),
-            "java" => {
-                let mut command = Command::new("java");
-                command
-                    .arg(format!("-Dqsm.library.path={}", from.display()))
-                    .arg("-cp")
-                    .arg(from.join("classes"))
-                    .arg("Receive");
-                command
-            }
+            "java" => java(Path::new("java"), &from, &["classes"])?,
+            // Two ways to call the library, on one virtual machine.
+            "java-native" => java(&later_java(&from)?, &from, &["classes"])?,
+            "java-foreign" => java(&later_java(&from)?, &from, &["classes22", "classes"])?,
             _ => {
                 let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/bindings/receive.py");
                 let mut command = Command::new(&self.python);
@@ -88,6 +88,27 @@ impl Programs {
                 command
             }
         })
+    }
+}
+
+/// The receiver in Java on this virtual machine.
+fn java(machine: &Path, from: &Path, classes: &[&str]) -> Result<Command, Failure> {
+    let folders = classes.iter().map(|folder| from.join(folder));
+    let mut command = Command::new(machine);
+    command
+        .arg(format!("-Dqsm.library.path={}", from.display()))
+        .arg("-cp")
+        .arg(std::env::join_paths(folders)?)
+        .arg("Receive");
+    Ok(command)
+}
+
+/// The virtual machine that has foreign functions.
+fn later_java(from: &Path) -> Result<PathBuf, Failure> {
+    let machine = from.join("java22/bin/java");
+    match machine.is_file() {
+        true => Ok(machine),
+        false => Err("build.sh has found no JDK 22 or later; QSM_JDK names one".into()),
     }
 }
 
