@@ -52,7 +52,7 @@ mod settings;
 pub use bell::Bell;
 pub use event::event_kind;
 pub use inlet::Inlet;
-pub use object::{Changes, await_live, join_map};
+pub use object::{Changes, await_live, join_log, join_map};
 pub use reader::Reader;
 pub use sending::send_within;
 pub use settings::{SETTINGS, Setting, SettingError, Settings};

@@ -7,7 +7,10 @@ use std::task::Context;
 use std::time::Duration;
 
 use qsm::Node;
-use qsm_replica::{Cursor, Limits, LiveMap, MapBounds, MapState, Replica, ReplicaError, Watched};
+use qsm_replica::{
+    Cursor, Limits, LiveLog, LiveMap, LogBounds, LogState, MapBounds, MapState, Replica,
+    ReplicaError, Watched,
+};
 
 use crate::bell::Bell;
 
@@ -33,6 +36,26 @@ pub fn join_map(
         bounds = bounds.removed(removed);
     }
     Replica::join(node, group, MapState::new(bounds), Limits::default()).map(Arc::new)
+}
+
+/// Enters the log of a group, likewise.
+///
+/// # Errors
+/// As of [`Replica::join`].
+pub fn join_log(
+    node: &Node,
+    group: &str,
+    entries: usize,
+    bytes: usize,
+) -> Result<Arc<LiveLog>, ReplicaError> {
+    let mut bounds = LogBounds::default();
+    if entries > 0 {
+        bounds = bounds.entries(entries);
+    }
+    if bytes > 0 {
+        bounds = bounds.bytes(bytes);
+    }
+    Replica::join(node, group, LogState::new(bounds), Limits::default()).map(Arc::new)
 }
 
 /// Waits so long until an object is live, or, without a limit, until it is or says why not.

@@ -79,6 +79,27 @@ typedef uint32_t qsm_event_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// The kind of a line.
+enum qsm_line_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // An entry.
+  QSM_LINE_KIND_ENTRY = 1,
+  // `missed` entries came and had to go before they were polled.
+  QSM_LINE_KIND_MISSED = 2,
+  // Something that this version of the interface has no name for.
+  QSM_LINE_KIND_OTHER = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum qsm_line_kind qsm_line_kind;
+#else
+typedef uint32_t qsm_line_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // The kind of an entry.
 enum qsm_change
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -247,8 +268,14 @@ typedef struct qsm_events qsm_events;
 // A keeper of some groups' last messages.
 typedef struct qsm_keeper qsm_keeper;
 
+// Memory that lines point to.
+typedef struct qsm_line_loan qsm_line_loan;
+
 // What a batch points to.
 typedef struct qsm_loan qsm_loan;
+
+// A live log.
+typedef struct qsm_log qsm_log;
 
 // A live map.
 typedef struct qsm_map qsm_map;
@@ -275,6 +302,40 @@ typedef struct {
   // One line for people, which lasts until the reader's next event; null without an event.
   const char *text;
 } qsm_event;
+
+// Bounds of a log. Those of the program that founds it hold for all. Zeros are the defaults.
+typedef struct {
+  // Most entries, of which the newest stay; 0 for the default, 10,000.
+  size_t entries;
+  // Most bytes of entries, likewise; 0 for the default, 16 MiB.
+  size_t bytes;
+} qsm_log_bounds;
+
+// An entry of a log, or what was missed. Its pointer lasts until its batch is released.
+typedef struct {
+  // The kind.
+  qsm_line_kind kind;
+  // When it was written, by its writer's clock: microseconds since 1970.
+  uint64_t time_us;
+  // Number of its writer, by chance.
+  uint64_t writer;
+  // Number of entries missed.
+  uint64_t missed;
+  // Content of the entry.
+  const uint8_t *data;
+  // Its length, bytes.
+  size_t length;
+} qsm_line;
+
+// Lines lent to the program until `qsm_lines_release`.
+typedef struct {
+  // The lines, in order.
+  const qsm_line *lines;
+  // Their number.
+  size_t count;
+  // The library's.
+  qsm_line_loan *owner;
+} qsm_lines;
 
 // Bounds of a map. Those of the program that founds it hold for all. Zeros are the defaults.
 typedef struct {
@@ -468,6 +529,77 @@ size_t qsm_event_name(const qsm_events *events,
 // Requires:
 // `events` is null, or of this library and not used any more.
 void qsm_events_free(qsm_events *events);
+
+// Enters the log of a group, as `qsm_map_open` a map.
+//
+// Requires:
+// `node` is of this library; `group` is a text; `bounds` is null or to be read; `log` may be
+// written to.
+qsm_code qsm_log_open(const qsm_node *node,
+                      const char *group,
+                      const qsm_log_bounds *bounds,
+                      qsm_log **log);
+
+// Waits until the log is live, as `qsm_map_wait_live` of a map.
+//
+// Requires:
+// `log` is of this library.
+qsm_code qsm_log_wait_live(const qsm_log *log, int64_t milliseconds);
+
+// Appends an entry. It is copied, is in this log at once, and in the others when it comes, as of
+// `qsm_map_put`. It is behind all entries that this log had.
+//
+// Requires:
+// `log` is of this library; `data` points to `length` bytes.
+qsm_code qsm_log_append(const qsm_log *log, const void *data, size_t length);
+
+// Lends a copy of all entries at one moment, the oldest first.
+//
+// Requires:
+// `log` is of this library; `lines` may be written to.
+qsm_code qsm_log_snapshot(const qsm_log *log, qsm_lines *lines);
+
+// Number of entries.
+//
+// Requires:
+// `log` is null or of this library.
+uint64_t qsm_log_length(const qsm_log *log);
+
+// Takes what has come, at most `most` lines: at first the entries that are there, then those that come, its own as well, in
+// the order in which they come here. If there is nothing, waits for the first: so many milliseconds, or for ever if
+// negative; then the batch is empty. Entries that had to go before they were taken are counted, so a program that does not
+// poll costs no memory and delays nobody. An error says that the log has ended.
+//
+// Requires:
+// `log` is of this library; `lines` may be written to.
+qsm_code qsm_log_poll(const qsm_log *log,
+                      size_t most,
+                      int64_t milliseconds,
+                      qsm_lines *lines);
+
+// Gives lines back, from any thread; there are none then. Of none, nothing. They outlive their log.
+//
+// Requires:
+// `lines` is null, or was filled by this library, and what it lent is not used any more.
+void qsm_lines_release(qsm_lines *lines);
+
+// A descriptor for `poll` or `epoll`, as `qsm_map_fd` of a map.
+//
+// Requires:
+// `log` is of this library.
+int qsm_log_fd(const qsm_log *log);
+
+// Counters of a log, as `qsm_map_stats` of a map.
+//
+// Requires:
+// `log` is null or of this library; `place` points to `size` bytes, or `size` is 0.
+size_t qsm_log_stats(const qsm_log *log, char *place, size_t size);
+
+// Leaves the log, and gives up the handle. Lines that it has lent stay until they are released.
+//
+// Requires:
+// `log` is null, or of this library and not used any more.
+void qsm_log_close(qsm_log *log);
 
 // Enters the map of a group. It returns before the state is here: `qsm_map_wait_live`. A node has one map of a group at
 // most. Without bounds (null) they are the defaults.

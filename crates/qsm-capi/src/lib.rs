@@ -14,6 +14,7 @@ mod error;
 mod event;
 mod guard;
 mod item;
+mod log;
 mod map;
 mod node;
 mod object;
@@ -29,6 +30,11 @@ pub use event::{
     EventKind, QsmEvent, QsmEvents, qsm_event_name, qsm_events_free, qsm_events_new, qsm_next_event,
 };
 pub use item::{ItemKind, QsmCause, QsmItem};
+pub use log::{
+    LineKind, QsmLine, QsmLineLoan, QsmLines, QsmLog, QsmLogBounds, qsm_lines_release,
+    qsm_log_append, qsm_log_close, qsm_log_fd, qsm_log_length, qsm_log_open, qsm_log_poll,
+    qsm_log_snapshot, qsm_log_stats, qsm_log_wait_live,
+};
 pub use map::{
     EntryKind, QsmEntries, QsmEntry, QsmEntryLoan, QsmMap, QsmMapBounds, qsm_entries_release,
     qsm_map_close, qsm_map_fd, qsm_map_get, qsm_map_length, qsm_map_open, qsm_map_poll,

@@ -8,13 +8,14 @@ use qsm::ErrorCode;
 use qsm_capi::Own;
 
 /// Names that C has for the types.
-const NAMES: [(&str, &str); 30] = [
+const NAMES: [(&str, &str); 36] = [
     ("ABI", "QSM_ABI"),
     ("Code", "qsm_code"),
     ("EntryKind", "qsm_change"),
     ("EventKind", "qsm_event_kind"),
     ("ItemKind", "qsm_kind"),
     ("iovec", "struct iovec"),
+    ("LineKind", "qsm_line_kind"),
     ("QsmBatch", "qsm_batch"),
     ("QsmBatching", "qsm_batching"),
     ("QsmBounds", "qsm_bounds"),
@@ -29,7 +30,12 @@ const NAMES: [(&str, &str); 30] = [
     ("QsmItem", "qsm_item"),
     ("QsmKeeper", "qsm_keeper"),
     ("QsmKeeping", "qsm_keeping"),
+    ("QsmLine", "qsm_line"),
+    ("QsmLineLoan", "qsm_line_loan"),
+    ("QsmLines", "qsm_lines"),
     ("QsmLoan", "qsm_loan"),
+    ("QsmLog", "qsm_log"),
+    ("QsmLogBounds", "qsm_log_bounds"),
     ("QsmMap", "qsm_map"),
     ("QsmMapBounds", "qsm_map_bounds"),
     ("QsmNode", "qsm_node"),
