@@ -11,9 +11,11 @@ mod buffer;
 mod error;
 mod event;
 mod keeper;
+mod log;
 mod map;
 mod node;
 mod notice;
+mod object;
 mod position;
 mod publisher;
 mod reader;
@@ -28,6 +30,8 @@ mod _native {
     use crate::event::{Event, Events};
     #[pymodule_export]
     use crate::keeper::Keeper;
+    #[pymodule_export]
+    use crate::log::{LiveLog, LogEvents};
     #[pymodule_export]
     use crate::map::{Changes, LiveMap};
     #[pymodule_export]

@@ -3,12 +3,13 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use qsm::{DeliveryMode, GroupOptions, Overflow, PublishOptions};
-use qsm_binding::{Reader as Source, SETTINGS, Settings, join_map};
+use qsm_binding::{Reader as Source, SETTINGS, Settings, join_log, join_map};
 use qsm_history::{Bounds, Start};
 
 use crate::error::Raised as _;
 use crate::event::Events;
 use crate::keeper::Keeper;
+use crate::log::LiveLog;
 use crate::map::LiveMap;
 use crate::position::Position;
 use crate::publisher::Publisher;
@@ -137,6 +138,19 @@ impl Node {
     ) -> PyResult<LiveMap> {
         let join = || join_map(&self.0, group, bytes.unwrap_or(0), removed.unwrap_or(0));
         py.detach(join).raised(py).map(LiveMap::new)
+    }
+
+    /// Enters the log of a group.
+    #[pyo3(signature = (group, entries=None, bytes=None))]
+    fn live_log(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        entries: Option<usize>,
+        bytes: Option<usize>,
+    ) -> PyResult<LiveLog> {
+        let join = || join_log(&self.0, group, entries.unwrap_or(0), bytes.unwrap_or(0));
+        py.detach(join).raised(py).map(LiveLog::new)
     }
 
     /// Makes a publisher to a group.

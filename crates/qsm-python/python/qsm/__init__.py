@@ -38,6 +38,7 @@ from ._native import (
     Publisher,
     settings,
 )
+from ._log import Entry, LiveLog, LogEvent, LogEvents, Missed
 from ._map import Change, Changes, LiveMap, MapChange, Restart
 from ._node import Keeper, Node
 from ._subscription import Batch, Batches, Notice, Received, Subscription
@@ -50,6 +51,7 @@ __all__ = [
     "Changes",
     "ClosedError",
     "Dropped",
+    "Entry",
     "Error",
     "Event",
     "Excluded",
@@ -57,11 +59,15 @@ __all__ = [
     "Joined",
     "Keeper",
     "LimitError",
+    "LiveLog",
     "LiveMap",
+    "LogEvent",
+    "LogEvents",
     "Lost",
     "LostPackets",
     "MapChange",
     "Message",
+    "Missed",
     "MissingError",
     "Node",
     "NotKept",

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import time
-from collections.abc import AsyncIterator, ItemsView, Iterator, KeysView, MutableMapping, ValuesView
+from collections.abc import ItemsView, Iterator, KeysView, MutableMapping, ValuesView
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Union
 
-from . import _native
-from ._errors import SHUT_DOWN, ClosedError, TimedOutError
-from ._waiting import readable
-
-#: Changes that are taken at once, unless said otherwise.
-BATCH = 1000
-#: Number of a time that was too short.
-_TIMED_OUT = 1203
+from ._native import Changes as NativeChanges
+from ._native import LiveMap as NativeLiveMap
+from ._object import BATCH, Followed, LiveObject
 
 
 @dataclass(frozen=True)
@@ -36,7 +27,7 @@ class Restart:
 MapChange = Union[Change, Restart]
 
 
-class LiveMap(MutableMapping[str, bytes]):
+class LiveMap(LiveObject, MutableMapping[str, bytes]):
     """A map of texts to bytes that several programs have alike: ``node.live_map("prices")``.
 
     Its state comes after it was opened: ``with`` and ``async with`` wait for that, at most
@@ -50,33 +41,10 @@ class LiveMap(MutableMapping[str, bytes]):
     Any number of threads may use it.
     """
 
-    #: Seconds that ``with`` and ``async with`` wait for the state.
-    PATIENCE = 90.0
+    _native: NativeLiveMap
 
-    def __init__(self, native: _native.LiveMap) -> None:
+    def __init__(self, native: NativeLiveMap) -> None:
         self._native = native
-
-    # Its state ---------------------------------------------------------------
-
-    @property
-    def live(self) -> bool:
-        """Whether its state is that of the others, and follows every change."""
-        return self._native.live
-
-    def wait_live(self, timeout: float | None = PATIENCE) -> None:
-        """Waits until it is live. Raises :class:`TimedOutError`, or what it has ended by."""
-        for slice in _slices(timeout):
-            if self._native.wait_live(slice):
-                return
-        raise _not_live(timeout)
-
-    async def _wait_live(self) -> None:
-        for slice in _slices(self.PATIENCE):
-            if await asyncio.to_thread(self._native.wait_live, slice):
-                return
-        raise _not_live(self.PATIENCE)
-
-    # Entries -----------------------------------------------------------------
 
     def __getitem__(self, key: str) -> bytes:
         value = self._native.get(key)
@@ -125,70 +93,26 @@ class LiveMap(MutableMapping[str, bytes]):
         """Entries of one moment, in the order of their keys."""
         return self.snapshot().items()
 
-    # Changes -----------------------------------------------------------------
-
     def changes(self) -> Changes:
         """The map as it changes, for one loop: entries that are there first, then what changes, its own
         writes as well."""
         return Changes(self._native.changes())
 
-    # Itself ------------------------------------------------------------------
-
-    def stats(self) -> dict[str, int]:
-        """Its counters since it was opened, as the guide to replicas describes them."""
-        return json.loads(self._native.stats())
-
-    def close(self) -> None:
-        """Leaves the map; loops over its changes end. The other programs keep it."""
-        self._native.close()
-
-    def __enter__(self) -> LiveMap:
-        try:
-            self.wait_live()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> LiveMap:
-        try:
-            await self._wait_live()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<qsm.LiveMap of {len(self)} entries>"
 
 
-class Changes:
+class Changes(Followed[MapChange]):
     """Changes of a live map: ``for change in changes`` in threads, ``async for`` in tasks. The loop ends
     when the map is closed, or this process shuts the node down.
 
     It costs no memory, however slowly it is read: of several changes to a key that were not read the last
     one is given. If removals were forgotten meanwhile, a :class:`Restart` says so.
-
-    One loop, thread or task reads it at a time.
     """
 
-    def __init__(self, native: _native.Changes) -> None:
+    _native: NativeChanges
+
+    def __init__(self, native: NativeChanges) -> None:
         self._native = native
 
     def take(self, most: int = BATCH) -> list[MapChange] | None:
@@ -196,59 +120,6 @@ class Changes:
         taken = self._native.take(most)
         return None if taken is None else [_change(*change) for change in taken]
 
-    def receive(self, timeout: float | None = None) -> list[MapChange] | None:
-        """As :meth:`take`; if nothing has changed, waits at most so many seconds, or for ever. Empty if
-        nothing did."""
-        begun = time.monotonic()
-        while (taken := self.take()) == []:
-            left = None if timeout is None else max(0.0, timeout - (time.monotonic() - begun))
-            if not self._native.wait(left):
-                return []
-        return taken
-
-    def fileno(self) -> int:
-        """A descriptor for ``select`` and its like: readable while there is something to take, and now
-        and then without."""
-        return self._native.fileno()
-
-    def __iter__(self) -> Iterator[MapChange]:
-        try:
-            while (taken := self.receive()) is not None:
-                yield from taken
-        except ClosedError as end:
-            if end.code != SHUT_DOWN:
-                raise
-
-    async def __aiter__(self) -> AsyncIterator[MapChange]:
-        try:
-            while (taken := self.take()) is not None:
-                for change in taken:
-                    yield change
-                if not taken:
-                    await readable(self.fileno())
-        except ClosedError as end:
-            if end.code != SHUT_DOWN:
-                raise
-
 
 def _change(key: str | None, value: bytes | None) -> MapChange:
     return Restart() if key is None else Change(key, value)
-
-
-def _slices(timeout: float | None) -> Iterator[float]:
-    """Times to wait, one after the other, so that Ctrl-C and the end of a task end it."""
-    if timeout is not None and not timeout >= 0:
-        raise ValueError(f"{timeout} is no time; give seconds from 0 on, or None for ever")
-    begun = time.monotonic()
-    left = timeout
-    while True:
-        yield 0.2 if left is None else min(0.2, left)
-        if timeout is not None:
-            left = timeout - (time.monotonic() - begun)
-            if left <= 0:
-                return
-
-
-def _not_live(timeout: float | None) -> TimedOutError:
-    text = f"the map is not live after {timeout} s; see `qsm nodes`, or allow more time"
-    return TimedOutError(_TIMED_OUT, text)

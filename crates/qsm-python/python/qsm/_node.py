@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from types import TracebackType
 
 from . import _native
+from ._log import LiveLog
 from ._map import LiveMap
 from ._native import Event, Flushed, Position, Publisher
 from ._subscription import Subscription
@@ -100,6 +101,16 @@ class Node:
         ``removed`` keys that are remembered (65,536).
         """
         return LiveMap(self._native.live_map(group, bytes, removed))
+
+    def live_log(
+        self, group: str, *, entries: int | None = None, bytes: int | None = None
+    ) -> LiveLog:
+        """Opens the live log of a group; ``with`` waits until its state is there. A node has one of a group
+        at most.
+
+        Of who founds it the bounds hold for all: the newest ``entries`` (10,000) and ``bytes`` (16 MiB) stay.
+        """
+        return LiveLog(self._native.live_log(group, entries, bytes))
 
     def publisher(
         self,

@@ -104,7 +104,7 @@ def test_a_loop_waits_for_changes_and_ends_when_the_map_is_closed(prices):
     prices.close()
     reader.join(PATIENCE)
     assert not reader.is_alive() and seen == [qsm.Change("a", b"1")]
-    with pytest.raises(ValueError, match="this map is closed"):
+    with pytest.raises(ValueError, match="this object is closed"):
         prices["a"] = b"2"
     prices.close()
 
