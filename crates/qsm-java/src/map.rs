@@ -1,23 +1,17 @@
 //! Live maps, as `Native` has them.
 
-use std::sync::Arc;
-
 use jni::objects::{JByteArray, JClass, JObject, JObjectArray, JString};
 use jni::sys::{jint, jlong};
 use jni::{Env, EnvUnowned};
 use qsm::Node;
-use qsm_binding::{Changes, await_live, join_map};
-use qsm_replica::{LiveMap, MapChange, MapState};
+use qsm_binding::join_map;
+use qsm_replica::{MapChange, MapState};
 
-use crate::call::{Failure, call, limit};
+use crate::call::{Failure, call};
 use crate::handle::Handle;
+use crate::object::Held;
 
-/// A map that Java holds, and its place in the changes.
-#[derive(Debug)]
-pub(crate) struct Held {
-    map: Arc<LiveMap>,
-    changes: Changes<MapState>,
-}
+type Map = Handle<Held<MapState>>;
 
 /// Objects of Java: keys and values in turn.
 type Pairs<'local> = JObjectArray<'local, JObject<'local>>;
@@ -36,8 +30,7 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_openMap<'local>(
         let group = group.try_to_string(env)?;
         let [bytes, removed] = [bytes, removed].map(|bound| usize::try_from(bound).unwrap_or(0));
         let map = join_map(node.get()?, &group, bytes, removed)?;
-        let changes = Changes::new(&map);
-        Ok::<_, Failure>(Handle::give(Held { map, changes }))
+        Ok::<_, Failure>(Handle::give(Held::new(map)))
     })
 }
 
@@ -46,13 +39,10 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_openMap<'local>(
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_awaitLive<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
-    map: Handle<Held>,
+    map: Map,
     nanoseconds: jlong,
 ) {
-    call(env, |_| {
-        let wait = limit(nanoseconds);
-        Ok::<_, Failure>(await_live(&map.get()?.map, Some(wait))?)
-    });
+    call(env, |_| map.get()?.await_live(nanoseconds));
 }
 
 /// Sets the value of a key.
@@ -60,14 +50,14 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_awaitLive<'local>(
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_put<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
-    map: Handle<Held>,
+    map: Map,
     key: JString<'local>,
     value: JByteArray<'local>,
 ) {
     call(env, |env| {
         let key = key.try_to_string(env)?;
         let value = env.convert_byte_array(&value)?;
-        Ok::<_, Failure>(map.get()?.map.set(&key, &value)?)
+        Ok::<_, Failure>(map.get()?.object.set(&key, &value)?)
     });
 }
 
@@ -76,12 +66,12 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_put<'local>(
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_remove<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
-    map: Handle<Held>,
+    map: Map,
     key: JString<'local>,
 ) {
     call(env, |env| {
         let key = key.try_to_string(env)?;
-        Ok::<_, Failure>(map.get()?.map.remove(&key)?)
+        Ok::<_, Failure>(map.get()?.object.remove(&key)?)
     });
 }
 
@@ -90,12 +80,12 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_remove<'local>(
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_get<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
-    map: Handle<Held>,
+    map: Map,
     key: JString<'local>,
 ) -> JByteArray<'local> {
     call(env, |env| {
         let key = key.try_to_string(env)?;
-        match map.get()?.map.get(&key) {
+        match map.get()?.object.get(&key) {
             Some(value) => Ok::<_, Failure>(env.byte_array_from_slice(&value)?),
             None => Ok(JByteArray::null()),
         }
@@ -107,14 +97,14 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_get<'local>(
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_entries<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
-    map: Handle<Held>,
+    map: Map,
 ) -> Pairs<'local> {
     call(env, |env| {
         let entry = |(key, value): (&str, &[u8])| MapChange::Set {
             key: key.to_owned(),
             value: value.to_vec(),
         };
-        let map = &map.get()?.map;
+        let map = &map.get()?.object;
         let entries: Vec<_> = map.read(|state| state.iter().map(entry).collect());
         pairs(env, &entries)
     })
@@ -125,10 +115,10 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_entries<'local>(
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_mapSize<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
-    map: Handle<Held>,
+    map: Map,
 ) -> jlong {
     call(env, |_| {
-        let size = map.get()?.map.read(MapState::len);
+        let size = map.get()?.object.read(MapState::len);
         Ok::<_, Failure>(size as jlong)
     })
 }
@@ -139,15 +129,13 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_mapSize<'local>(
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_changes<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
-    map: Handle<Held>,
+    map: Map,
     most: jint,
     nanoseconds: jlong,
 ) -> Pairs<'local> {
     call(env, |env| {
-        let most = usize::try_from(most).unwrap_or(0);
-        let taken = map.get()?.changes.take(most, Some(limit(nanoseconds)))?;
-        // The handle keeps the map.
-        pairs(env, &taken.unwrap_or_default())
+        let taken = map.get()?.take(most, nanoseconds)?;
+        pairs(env, &taken)
     })
 }
 
@@ -156,10 +144,10 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_changes<'local>(
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_mapStats<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
-    map: Handle<Held>,
+    map: Map,
 ) -> JString<'local> {
     call(env, |env| {
-        let stats = qsm::metrics::json(&map.get()?.map.stats());
+        let stats = map.get()?.stats();
         Ok::<_, Failure>(env.new_string(stats)?)
     })
 }
@@ -169,7 +157,7 @@ pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_mapStats<'local>(
 pub(crate) extern "system" fn Java_io_quicksilver_qsm_Native_freeMap<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
-    map: Handle<Held>,
+    map: Map,
 ) {
     call(env, |_| {
         map.free();

@@ -40,29 +40,8 @@ public final class LiveMap implements AutoCloseable {
      * @throws InterruptedWaitException the thread was interrupted while it waited
      */
     public LiveMap awaitLive(Duration limit) {
-        long left = Waits.nanoseconds(limit);
-        long begun = System.nanoTime();
-        while (true) {
-            long waited = System.nanoTime() - begun;
-            try {
-                look(Math.max(0, Math.min(left - waited, Waits.SLICE)));
-                return this;
-            } catch (NotLiveException error) {
-                if (waited >= left) {
-                    throw error;
-                }
-            }
-            Waits.checkInterrupt();
-        }
-    }
-
-    private void look(long nanoseconds) {
-        long map = handle.enter();
-        try {
-            Native.awaitLive(map, nanoseconds);
-        } finally {
-            handle.leave();
-        }
+        Waits.untilLive(handle, limit, Native::awaitLive);
+        return this;
     }
 
     // Entries -------------------------------------------------------------------
@@ -183,28 +162,7 @@ public final class LiveMap implements AutoCloseable {
      * @throws InterruptedWaitException the thread was interrupted while it waited
      */
     public List<MapChange> poll(int limit, Duration patience) {
-        if (limit < 1) {
-            throw new IllegalArgumentException("a poll takes 1 change or more, not " + limit);
-        }
-        long left = Waits.nanoseconds(patience);
-        long begun = System.nanoTime();
-        while (true) {
-            long waited = System.nanoTime() - begun;
-            Object[] pairs = take(limit, Math.max(0, Math.min(left - waited, Waits.SLICE)));
-            if (pairs.length > 0 || waited >= left) {
-                return changes(pairs);
-            }
-            Waits.checkInterrupt();
-        }
-    }
-
-    private Object[] take(int limit, long nanoseconds) {
-        long map = handle.enter();
-        try {
-            return Native.changes(map, limit, nanoseconds);
-        } finally {
-            handle.leave();
-        }
+        return changes(Waits.polled(handle, limit, patience, Native::changes));
     }
 
     private static List<MapChange> changes(Object[] pairs) {

@@ -118,6 +118,22 @@ final class Native {
 
     static native void freeMap(long map);
 
+    static native long openLog(long node, String group, long entries, long bytes);
+
+    static native void awaitLogLive(long log, long nanoseconds);
+
+    static native void append(long log, byte[] content);
+
+    static native Object[] logEntries(long log);
+
+    static native long logSize(long log);
+
+    static native Object[] logEvents(long log, int most, long nanoseconds);
+
+    static native String logStats(long log);
+
+    static native void freeLog(long log);
+
     static native long waiter();
 
     static native void watch(long waiter, long subscription, long number);

@@ -248,6 +248,33 @@ public final class Node implements AutoCloseable {
     }
 
     /**
+     * Opens the live log of a group, with {@link LogBounds#DEFAULT} if it turns out to be the first. A node has
+     * one of a group at most.
+     *
+     * @param group name of the group
+     * @return the log, whose state comes later: {@link LiveLog#awaitLive}
+     */
+    public LiveLog liveLog(String group) {
+        return liveLog(LogBounds.DEFAULT, group);
+    }
+
+    /**
+     * Opens the live log of a group.
+     *
+     * @param bounds its bounds, if it turns out to be the first
+     * @param group name of the group
+     * @return the log, whose state comes later: {@link LiveLog#awaitLive}
+     */
+    public LiveLog liveLog(LogBounds bounds, String group) {
+        long node = handle.enter();
+        try {
+            return new LiveLog(Native.openLog(node, group, bounds.entries(), bounds.bytes()));
+        } finally {
+            handle.leave();
+        }
+    }
+
+    /**
      * Makes a publisher.
      *
      * @param group name of the group

@@ -433,11 +433,13 @@ final class Native {
 
     // Live maps ---------------------------------------------------------------------
 
-    /** Entries lent by a call: their place, their number, and what owns them; and the layout of one. */
+    /** Entries lent by a call: their place, their number, and what owns them; and the length of one. */
     private static final long LENT = 3 * Long.BYTES;
     private static final long ENTRY = 32;
+    private static final long LINE = 48;
     private static final int SET = 1;
     private static final int REMOVED = 2;
+    private static final int LOGGED = 1;
 
     static long openMap(long node, String group, long bytes, long removed) {
         return made((arena, place) -> {
@@ -453,9 +455,8 @@ final class Native {
     static void put(long map, String key, byte[] value) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment name = bytes(arena, key);
-            MemorySegment content = arena.allocate(Math.max(1, value.length));
-            MemorySegment.copy(value, 0, content, JAVA_BYTE, 0, value.length);
-            long length = value.length;
+            MemorySegment content = arena.allocateFrom(JAVA_BYTE, value);
+            long length = content.byteSize();
             call("qsm_map_put", map, name.address(), name.byteSize(), content.address(), length);
         }
     }
@@ -468,7 +469,7 @@ final class Native {
     }
 
     static byte[] get(long map, String key) {
-        Object[] found = lent((arena, place) -> {
+        Object[] found = entries((arena, place) -> {
             MemorySegment name = bytes(arena, key);
             call("qsm_map_get", map, name.address(), name.byteSize(), place);
         });
@@ -476,7 +477,7 @@ final class Native {
     }
 
     static Object[] entries(long map) {
-        return lent((arena, place) -> call("qsm_map_snapshot", map, place));
+        return entries((arena, place) -> call("qsm_map_snapshot", map, place));
     }
 
     static long mapSize(long map) {
@@ -485,7 +486,7 @@ final class Native {
 
     static Object[] changes(long map, int most, long nanoseconds) {
         long limit = most;
-        return lent((arena, place) ->
+        return entries((arena, place) ->
                 call("qsm_map_poll", map, limit, milliseconds(nanoseconds), place));
     }
 
@@ -505,26 +506,35 @@ final class Native {
     }
 
     /** Copies of the entries that a call lends: keys and values in turn. */
-    private static Object[] lent(Maker lender) {
+    private static Object[] entries(Maker lender) {
+        return lent(lender, ENTRY, Native::copyEntry, "qsm_entries_release");
+    }
+
+    /** Copies one of what was lent to a place of pairs. */
+    private interface Copier {
+        void copy(MemorySegment from, Object[] pairs, int index);
+    }
+
+    private static Object[] lent(Maker lender, long size, Copier copier, String release) {
         try (Arena arena = Arena.ofConfined()) {
             MemorySegment place = arena.allocate(LENT, Long.BYTES);
             lender.make(arena, place.address());
             try {
                 long count = place.getAtIndex(JAVA_LONG, 1);
-                MemorySegment entries = at(place.getAtIndex(JAVA_LONG, 0), count * ENTRY);
+                MemorySegment all = at(place.getAtIndex(JAVA_LONG, 0), count * size);
                 Object[] pairs = new Object[Math.toIntExact(2 * count)];
                 for (int index = 0; index < count; index++) {
-                    copy(entries.asSlice(index * ENTRY, ENTRY), pairs, 2 * index);
+                    copier.copy(all.asSlice(index * size, size), pairs, 2 * index);
                 }
                 return pairs;
             } finally {
-                free("qsm_entries_release", place.address());
+                free(release, place.address());
             }
         }
     }
 
     /** An entry: kind and length of the key, key, value, length of the value. */
-    private static void copy(MemorySegment entry, Object[] pairs, int index) {
+    private static void copyEntry(MemorySegment entry, Object[] pairs, int index) {
         int kind = entry.get(JAVA_INT, 0);
         if (kind == SET || kind == REMOVED) {
             MemorySegment key = at(entry.getAtIndex(JAVA_LONG, 1), entry.get(JAVA_INT, 4));
@@ -538,6 +548,64 @@ final class Native {
 
     private static MemorySegment at(long address, long size) {
         return MemorySegment.ofAddress(address).reinterpret(size);
+    }
+
+    // Live logs ---------------------------------------------------------------------
+
+    static long openLog(long node, String group, long entries, long bytes) {
+        return made((arena, place) -> {
+            long bounds = structure(arena, entries, bytes);
+            call("qsm_log_open", node, text(arena, group), bounds, place);
+        });
+    }
+
+    static void awaitLogLive(long log, long nanoseconds) {
+        call("qsm_log_wait_live", log, milliseconds(nanoseconds));
+    }
+
+    static void append(long log, byte[] content) {
+        try (Arena arena = Arena.ofConfined()) {
+            MemorySegment copy = arena.allocateFrom(JAVA_BYTE, content);
+            call("qsm_log_append", log, copy.address(), copy.byteSize());
+        }
+    }
+
+    static Object[] logEntries(long log) {
+        return lines((arena, place) -> call("qsm_log_snapshot", log, place));
+    }
+
+    static long logSize(long log) {
+        return number("qsm_log_length", log);
+    }
+
+    static Object[] logEvents(long log, int most, long nanoseconds) {
+        long limit = most;
+        return lines((arena, place) ->
+                call("qsm_log_poll", log, limit, milliseconds(nanoseconds), place));
+    }
+
+    static String logStats(long log) {
+        return written((place, size) -> number("qsm_log_stats", log, place, size));
+    }
+
+    static void freeLog(long log) {
+        free("qsm_log_close", log);
+    }
+
+    /** Copies of the lines that a call lends: numbers and contents in turn. */
+    private static Object[] lines(Maker lender) {
+        return lent(lender, LINE, Native::copyLine, "qsm_lines_release");
+    }
+
+    /** A line: kind, time, writer, entries missed, content, its length. */
+    private static void copyLine(MemorySegment line, Object[] pairs, int index) {
+        if (line.get(JAVA_INT, 0) == LOGGED) {
+            pairs[index] = new long[] {line.getAtIndex(JAVA_LONG, 1), line.getAtIndex(JAVA_LONG, 2)};
+            MemorySegment content = at(line.getAtIndex(JAVA_LONG, 4), line.getAtIndex(JAVA_LONG, 5));
+            pairs[index + 1] = content.toArray(JAVA_BYTE);
+        } else {
+            pairs[index] = new long[] {line.getAtIndex(JAVA_LONG, 3)};
+        }
     }
 
     // Waiting for many subscriptions: a descriptor of epoll is the handle --------------------
