@@ -1,4 +1,4 @@
-//! The page in Chromium, of a cluster that is made up. Where there is no Chromium, tests are passed over;
+//! The pages in Chromium, of a cluster and objects that are made up. Where there is no Chromium, tests are passed over;
 //! `make dash-check` installs it. With `QSM_DASH_PICTURES=FOLDER` pictures are left there.
 
 #[path = "support/chromium.rs"]
@@ -8,12 +8,14 @@ mod support;
 use std::fs;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use chromium::Chromium;
-use qsm_dash::Dash;
+use qsm_dash::{
+    Change, Content, Dash, Line, OBJECT_ROWS_MAX, ObjectKind, ObjectPage, VALUE_BYTES_MAX,
+};
 use serde_json::json;
-use support::{HOSTILE, Made, TOKEN, serve};
+use support::{HOSTILE, Made, TOKEN, serve, show};
 
 /// Lines of a table that exist, seen or spare.
 const LINES_MAX: u64 = 40;
@@ -249,4 +251,169 @@ fn two_hundred_nodes_and_many_groups_stay_smooth() {
     thread::sleep(Duration::from_millis(500));
     picture(&mut browser, "dark");
     assert_eq!(browser.errors, [""; 0]);
+}
+
+/// A browser that shows an object.
+fn open_object(page: &ObjectPage) -> Option<Chromium> {
+    let Some(mut browser) = Chromium::open(1280, 900) else {
+        lab::pass_over("there is no Chromium; `make dash-check` installs it");
+        return None;
+    };
+    browser.go(&format!("http://{}/#token={TOKEN}", page.address()));
+    browser.wait("document.querySelector('.state')?.textContent === 'live'");
+    Some(browser)
+}
+
+/// Lines that are seen.
+const LINES: &str = "[...document.querySelectorAll('.grid-line:not([hidden])')]";
+
+fn set(page: &ObjectPage, key: &str, value: &str) {
+    page.take(Change::Set {
+        key: key.to_owned(),
+        written: SystemTime::now(),
+        value: Content::of(value.as_bytes()),
+    });
+}
+
+fn push(page: &ObjectPage, number: u64, text: &str) {
+    page.take(Change::Line(Line {
+        time: SystemTime::now(),
+        sender: Some("ab.2".to_owned()),
+        number: Some(number),
+        content: Content::of(text.as_bytes()),
+    }));
+}
+
+#[test]
+fn entries_of_a_map_are_lines_that_change_and_open() {
+    let page = show(ObjectKind::Map);
+    for name in HOSTILE {
+        set(&page, name, name);
+    }
+    set(&page, "eur", &"1".repeat(2 * VALUE_BYTES_MAX));
+    let Some(mut browser) = open_object(&page) else {
+        return;
+    };
+    browser.wait(&format!("{LINES}.length === {}", HOSTILE.len() + 1));
+    let line = |key: &str| {
+        let key = json!(key);
+        format!("{LINES}.find(it => it.firstChild.textContent === {key})")
+    };
+    for name in HOSTILE {
+        browser.value(&format!("{}.click()", line(name)));
+        let name = json!(name);
+        browser.wait(&format!(
+            "document.querySelector('#panel h2 bdi').textContent === {name} && \
+             document.querySelector('#panel pre').textContent === {name}"
+        ));
+    }
+    browser.value(&format!("{}.click()", line("eur")));
+    browser.wait("document.querySelector('#panel pre').textContent.length === 65536");
+    assert!(
+        browser
+            .text("#note")
+            .contains("Of a long value the first 64 KiB")
+    );
+    set(&page, "eur", "2");
+    browser.wait(&format!("{}.classList.contains('fresh')", line("eur")));
+    browser.wait("document.querySelector('#panel pre').textContent === '2'");
+    browser.wait(&format!("!{}.classList.contains('fresh')", line("eur")));
+    picture(&mut browser, "map");
+    page.take(Change::Removed {
+        key: "eur".to_owned(),
+    });
+    browser.wait("document.querySelector('#panel').textContent.includes('It is gone.')");
+    browser.press("Escape");
+    browser.wait("document.querySelector('#panel').hidden");
+    browser.press("/");
+    browser.call("Input.insertText", json!({ "text": "JAVASCRIPT:" }));
+    browser.wait(&format!("{LINES}.length === 1"));
+    browser.wait("document.querySelector('#counts').textContent === '1 of 4 entries'");
+    assert_eq!(browser.value("document.images.length"), 0);
+    assert_eq!(browser.value("document.scripts.length"), 1);
+    assert_eq!(browser.text("h1"), HOSTILE[0]);
+    page.say(false, "binds anew: messages are lost");
+    browser.wait("document.querySelector('.state.bad')?.textContent.startsWith('binds anew')");
+    assert_eq!(browser.errors, [""; 0]);
+    drop(page);
+    browser.wait("document.querySelector('.state.bad')?.textContent.startsWith('no connection')");
+}
+
+#[test]
+fn a_list_follows_its_end_and_a_text_is_seen_as_it_is_written() {
+    let page = show(ObjectKind::Messages);
+    let Some(mut browser) = open_object(&page) else {
+        return;
+    };
+    let many = OBJECT_ROWS_MAX as u64 + 5;
+    (1..=many).for_each(|number| push(&page, number, &format!("message {number}")));
+    let last =
+        |number: u64| format!("{LINES}.some(it => it.textContent.includes('message {number}'))");
+    browser.wait(&last(many));
+    browser
+        .wait("document.querySelector('#note').textContent.startsWith('5 older lines left out')");
+    let lines = browser.value(&format!("{LINES}.length"));
+    assert!(
+        lines.as_u64().is_some_and(|lines| lines <= LINES_MAX),
+        "{lines}"
+    );
+    browser.value("document.querySelector('.grid-body').scrollTop = 0");
+    browser.wait(&last(6));
+    push(&page, many + 1, "more");
+    browser
+        .wait("document.querySelector('#note').textContent.startsWith('6 older lines left out')");
+    assert_eq!(
+        browser.value("document.querySelector('.grid-body').scrollTop"),
+        0
+    );
+    browser.value("document.querySelector('.grid-body').scrollTop = 1e9");
+    browser.wait(&format!(
+        "{LINES}.some(it => it.textContent.includes('more'))"
+    ));
+    push(&page, many + 2, "end");
+    browser.wait(&format!(
+        "{LINES}.some(it => it.textContent.includes('end'))"
+    ));
+    assert_eq!(browser.errors, [""; 0]);
+
+    let page = show(ObjectKind::Text);
+    page.take(Change::Text("<b>one</b> 𝄞".to_owned()));
+    browser.go(&format!("http://{}/#token={TOKEN}", page.address()));
+    browser.wait("document.querySelector('.writing')?.textContent === '<b>one</b> 𝄞'");
+    page.take(Change::Text("<b>one</b> 𝄢 two".to_owned()));
+    browser.wait("document.querySelector('.writing')?.textContent === '<b>one</b> 𝄢 two'");
+    browser.wait("document.querySelector('.writing mark')?.textContent === '𝄢 two'");
+    browser.wait("!document.querySelector('.writing mark')");
+    assert_eq!(browser.value("document.querySelectorAll('b').length"), 0);
+    assert_eq!(browser.errors, [""; 0]);
+}
+
+#[test]
+fn an_object_is_shown_once_the_token_is_given() {
+    let page = show(ObjectKind::Map);
+    set(&page, "eur", "1");
+    let Some(mut browser) = open_object(&page) else {
+        return;
+    };
+    browser.value("sessionStorage.clear()");
+    browser.go(&format!("http://{}/?again", page.address()));
+    browser.wait("document.querySelector('#locked form')");
+    assert_eq!(
+        browser.value("document.querySelector('#object').hidden"),
+        true
+    );
+    let give = |token: &str| {
+        format!(
+            "document.querySelector('#locked input').value = '{token}';
+             document.querySelector('#locked form').requestSubmit()"
+        )
+    };
+    browser.value(&give("0123456789abcdeX"));
+    browser.wait("document.querySelector('.state').textContent === 'the token was refused'");
+    browser.value(&give(TOKEN));
+    browser.wait(&format!("{LINES}.length === 1"));
+    assert_eq!(
+        browser.value("document.querySelector('#locked').hidden"),
+        true
+    );
 }

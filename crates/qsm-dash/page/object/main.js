@@ -148,6 +148,7 @@ function drawText() {
   write(at("counts"), bytes(model.textSize));
   write(at("note"), model.textCut ? `The first ${bytes(new Blob([model.text]).size)} of it are shown.` : "");
   const fresh = performance.now() - model.changed < FRESH_MS;
+  if (fresh) later();
   const told = `${model.version} ${fresh}`;
   if (told === drawn) return;
   drawn = told;
@@ -156,7 +157,6 @@ function drawText() {
   const mark = fresh && from < to ? [node("mark", "", model.text.slice(from, to))] : [];
   writing.replaceChildren(model.text.slice(0, from), ...mark, model.text.slice(to));
   writing.scrollTop = scrollTop;
-  if (fresh) later();
 }
 
 // Marks go when their time is over.
@@ -198,10 +198,10 @@ function drawState() {
   if (locked) at("locked").replaceChildren(tokenForm("The object is shown to holders of the token.", () => stream.restart()));
 }
 
-const titled = (row) => {
+function titled(row) {
   row.title ??= model.object === "map" ? row.key : when(row);
   return row;
-};
+}
 
 function facts(row) {
   const pairs = [["Written", when(row)], ["Form", row.form]];
@@ -211,7 +211,10 @@ function facts(row) {
   return pairs;
 }
 
-const sizeOf = (row) => (row.cut ? `The first ${bytes(model.limits.value)} of what shows ${bytes(row.size)}.` : bytes(row.size));
+function sizeOf(row) {
+  if (row.form === "missing") return "";
+  return row.cut ? `The first ${bytes(model.limits.value)} of what shows ${bytes(row.size)}.` : bytes(row.size);
+}
 
 function write(place, words) {
   if (place.textContent !== words) place.textContent = words;
