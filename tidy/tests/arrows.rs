@@ -33,8 +33,8 @@ const ARROWS: [(&str, &[&str]); 43] = [
     ("qsm-identity", &[]),
     // Signs and verifies by the keys of nodes.
     ("qsm-origin", &["qsm-identity", "qsm-wire"]),
-    // Time and decoding errors; its packets are of its own.
-    ("qsm-relay", &["qsm-wire"]),
+    // Time and decoding errors, and parity; its packets are of its own.
+    ("qsm-relay", &["qsm-wire", "qsm-parity"]),
     ("qsm-relay-sim", &["qsm-relay", "qsm-wire"]),
     ("qsm-plan", &["qsm-wire"]),
     ("qsm-gms", &["qsm-wire", "qsm-proto", "qsm-plan"]),

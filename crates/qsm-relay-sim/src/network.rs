@@ -46,6 +46,8 @@ struct Node {
     port: u16,
     /// Bytes of the cache, of a relay.
     cache: usize,
+    /// Its children get parity, of a relay.
+    parity: bool,
     heard: Heard,
 }
 
@@ -171,6 +173,18 @@ impl Network {
         }
     }
 
+    /// Has the source, which adapts its rate, and the relays that have been added send parity.
+    pub fn send_parity(&mut self) {
+        for node in &mut self.nodes {
+            node.parity = true;
+            match &mut node.role {
+                Role::Source(source) => source.send_parity(),
+                Role::Relay(Some(relay)) => relay.send_parity(),
+                Role::Relay(None) | Role::Receiver(_) => {}
+            }
+        }
+    }
+
     /// Adds a receiver below this node, and returns its number.
     pub fn add_receiver(&mut self, parent: usize) -> usize {
         let node = self.add(Role::Receiver(None), Some(parent));
@@ -186,6 +200,7 @@ impl Network {
             frozen: Instant(0),
             port: PORT,
             cache: 0,
+            parity: false,
             heard: Heard::default(),
         });
         self.nodes.len() - 1
@@ -389,6 +404,9 @@ impl Network {
             Role::Relay(relay) => {
                 let mut made = Relay::new(parent, number, timing);
                 made.keep(place.cache);
+                if place.parity {
+                    made.send_parity();
+                }
                 for other in &place.standby {
                     made.add_parent(now, address(*other));
                 }
@@ -493,7 +511,7 @@ impl Network {
         let Flying { from, to, bytes } = flying;
         let (now, at) = (self.now, self.address_of(from, to));
         if let Ok(packet) = Packet::decode(&bytes) {
-            self.record(What::Arrived, Way { from, to }, &packet);
+            self.record(What::Arrived, Way { from, to }, &packet, bytes.len());
         }
         let onward: Vec<SocketAddr> = match &mut self.nodes[to].role {
             Role::Source(source) => {
@@ -629,7 +647,7 @@ impl Network {
             leaves = bottleneck.pass(self.now, size);
         }
         let what = leaves.map_or(What::Lost, |_| What::Sent);
-        self.record(what, Way { from, to }, &packet);
+        self.record(what, Way { from, to }, &packet, bytes.len());
         let Some(leaves) = leaves else {
             return;
         };
@@ -642,7 +660,7 @@ impl Network {
         }
     }
 
-    fn record(&mut self, what: What, way: Way, packet: &Packet<'_>) {
+    fn record(&mut self, what: What, way: Way, packet: &Packet<'_>, bytes: usize) {
         self.steps.push(Step {
             at: self.now,
             what,
@@ -650,6 +668,7 @@ impl Network {
             to: way.to,
             kind: packet.body.kind(),
             numbers: numbers(packet),
+            bytes,
         });
     }
 

@@ -29,8 +29,10 @@ pub struct Step {
     pub to: usize,
     /// Its kind.
     pub kind: Kind,
-    /// Packets that it carries, or asks for.
+    /// Packets that it carries, asks for or is about.
     pub numbers: Vec<u64>,
+    /// Its length, without the headers of IP and UDP.
+    pub bytes: usize,
 }
 
 /// Number of no node.
@@ -74,11 +76,12 @@ impl fmt::Display for Step {
     }
 }
 
-/// Packets that a datagram carries or asks for.
+/// Packets that a datagram carries, asks for or is about.
 pub(crate) fn numbers(packet: &Packet<'_>) -> Vec<u64> {
     match &packet.body {
         Body::Data(data) | Body::Repair(data) => vec![data.sequence],
-        Body::Nack(nack) => nack.missing.iter().collect(),
+        Body::Nack(nack) | Body::Lost(nack) => nack.missing.iter().collect(),
+        Body::Parity(parity) => parity.numbers().collect(),
         _ => Vec::new(),
     }
 }

@@ -6,8 +6,8 @@ mod support;
 use std::net::SocketAddr;
 
 use qsm_relay::{
-    Body, Data, Echo, Feedback, Heartbeat, Join, Joined, Limit, Missing, Nack, Packet, RateBounds,
-    Receiver, Relay, Report, Source, Timing,
+    Body, Data, Echo, Feedback, Heartbeat, Join, Joined, Limit, Missing, Nack, Packet, Parity,
+    RateBounds, Receiver, Relay, Report, Source, Timing,
 };
 use qsm_wire::{Instant, Random, Seed};
 use support::{Link, Net, SESSION, SOURCE, ms};
@@ -20,6 +20,20 @@ fn number(random: &mut Random) -> u64 {
         2 => u64::MAX - random.below(3),
         3 => u64::from(u32::MAX) + random.below(3),
         _ => random.below(200),
+    }
+}
+
+fn limit(random: &mut Random) -> Limit {
+    Limit {
+        receiver: number(random),
+        rate: number(random),
+        received: number(random),
+        highest: number(random),
+        behind: number(random) as u32,
+        packets: number(random) as u32,
+        lost: number(random) as u32,
+        round_trip_us: number(random) as u32,
+        least_us: number(random) as u32,
     }
 }
 
@@ -40,7 +54,7 @@ fn drawn(random: &mut Random) -> Vec<u8> {
     for _ in 0..random.below(20) {
         missing.push(number(random));
     }
-    let body = match random.below(10) {
+    let body = match random.below(12) {
         0 => Body::Data(data),
         1 => Body::Repair(data),
         2 => Body::Nack(Nack { report, missing }),
@@ -55,23 +69,14 @@ fn drawn(random: &mut Random) -> Vec<u8> {
             highest: number(random),
             known: random.below(2) == 0,
             rated: random.below(2) == 0,
+            parity: random.below(2) == 0,
         }),
         6 => Body::Leave(random.below(4)),
         7 => Body::Feedback(Feedback {
             child: random.below(4),
             sent: number(random),
             hop_us: number(random) as u32,
-            limit: Limit {
-                receiver: number(random),
-                rate: number(random),
-                received: number(random),
-                highest: number(random),
-                behind: number(random) as u32,
-                packets: number(random) as u32,
-                lost: number(random) as u32,
-                round_trip_us: number(random) as u32,
-                least_us: number(random) as u32,
-            },
+            limit: limit(random),
         }),
         8 => Body::Echo(Echo {
             sent: number(random),
@@ -80,6 +85,13 @@ fn drawn(random: &mut Random) -> Vec<u8> {
             limiting: number(random),
             rate: number(random),
         }),
+        9 => Body::Parity(Parity {
+            first: number(random),
+            covered: random.bits() as u16 | 1,
+            row: random.below(9) as u8,
+            sum: &payload,
+        }),
+        10 => Body::Lost(Nack { report, missing }),
         _ => Body::Heartbeat(Heartbeat {
             highest: number(random),
             released: number(random),
@@ -184,8 +196,10 @@ fn legal_nonsense_harms_nobody_beyond_its_session() {
         let mut relay = Relay::new(parent, 9, timing);
         let mut receiver = Receiver::new(SESSION, 8, timing, parent, now);
         let mut source = Source::new(SESSION, timing, 100);
+        relay.send_parity();
         if seed % 2 == 0 {
             source.adapt_rate(RateBounds::default());
+            source.send_parity();
         }
         let mut bytes = Vec::new();
         for _ in 0..3000 {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use qsm_wire::Instant;
 
 use crate::cache::Cache;
+use crate::maker::Copies;
 use crate::outbox::Outbox;
 use crate::packet::SessionId;
 use crate::parents::Parents;
@@ -20,9 +21,11 @@ pub(crate) enum Due {
     Nack(u64),
     /// A Feedback.
     Rate,
+    /// A block of parity that is not full.
+    Block,
 }
 
-/// Most answers that wait to be sent.
+/// Most answers that wait to be sent, and most packets of the relay's own making for several children.
 const ANSWERS_MAX: usize = 4096;
 
 /// A repair out of the cache that waits to be sent.
@@ -49,6 +52,10 @@ pub(crate) struct Context<'a> {
     pub(crate) cache: &'a mut Cache,
     /// Packets of the cache that are to be sent.
     pub(crate) answers: &'a mut VecDeque<Answer>,
+    /// Restored packets and parities that are to be sent.
+    pub(crate) made: &'a mut VecDeque<(SessionId, Copies)>,
+    /// Children get parity.
+    pub(crate) parity: bool,
     pub(crate) stats: &'a mut RelayStats,
 }
 
@@ -65,6 +72,15 @@ impl Context<'_> {
             session,
             sequence,
         });
+    }
+
+    /// Sends a packet of the relay's own making. What does not fit is asked for.
+    pub(crate) fn send_copies(&mut self, copies: Copies) {
+        if self.made.len() >= ANSWERS_MAX {
+            self.stats.limited += 1;
+        } else if !copies.children.is_empty() {
+            self.made.push_back((self.id, copies));
+        }
     }
 
     pub(crate) fn set_timer(&mut self, at: Instant, due: Due) {

@@ -18,8 +18,10 @@ struct Mark {
     /// Number before that packet.
     before: u64,
     at: Instant,
-    /// Bytes sent before it, repairs included.
+    /// Bytes sent before it, repairs and parities included.
     bytes: u64,
+    /// Those of parities among them.
+    parity_bytes: u64,
     /// Since then the source has had nothing to send for a while.
     idle: bool,
 }
@@ -29,8 +31,20 @@ struct Mark {
 pub(crate) struct Sent {
     /// Bytes a second.
     pub(crate) rate: u64,
+    /// Those of parities among them.
+    parity_rate: u64,
     /// The source had nothing to send for a part of the time.
     pub(crate) idle: bool,
+}
+
+impl Sent {
+    /// The rate of all that was sent where so much of what is no parity has come: receivers do not measure parity, since
+    /// relays pass none on. No higher than the rate at which it was sent. Rule R-RELAY-76.
+    pub(crate) fn with_parity(&self, received: u64) -> u64 {
+        let data = self.rate.saturating_sub(self.parity_rate).max(1);
+        let whole = u128::from(received) * u128::from(self.rate) / u128::from(data);
+        u64::try_from(whole).unwrap_or(u64::MAX).min(self.rate)
+    }
 }
 
 /// Departures of packets, some in a round trip.
@@ -40,6 +54,7 @@ pub(crate) struct Departures {
     /// Newest packet.
     highest: u64,
     bytes: u64,
+    parity_bytes: u64,
 }
 
 impl Departures {
@@ -55,11 +70,18 @@ impl Departures {
                 before: highest - 1,
                 at: now,
                 bytes: self.bytes,
+                parity_bytes: self.parity_bytes,
                 idle: false,
             });
         }
         self.highest = self.highest.max(highest);
         self.bytes += bytes;
+    }
+
+    /// Takes note of a parity.
+    pub(crate) fn sent_parity(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        self.parity_bytes += bytes;
     }
 
     /// Takes note that there is nothing to send, though something might go.
@@ -104,10 +126,13 @@ impl Departures {
         let end = end.min(self.marks.len().saturating_sub(1));
         let (from, to) = (self.marks.get(first)?, self.marks.get(end)?);
         let time = nanoseconds(to.at.since(from.at));
-        let bytes = u128::from(to.bytes - from.bytes);
-        let rate = (bytes * 1_000_000_000).checked_div(u128::from(time))?;
+        let rate = |bytes: u64| {
+            let rate = (u128::from(bytes) * 1_000_000_000).checked_div(u128::from(time))?;
+            Some(u64::try_from(rate).unwrap_or(u64::MAX))
+        };
         Some(Sent {
-            rate: u64::try_from(rate).unwrap_or(u64::MAX),
+            rate: rate(to.bytes - from.bytes)?,
+            parity_rate: rate(to.parity_bytes - from.parity_bytes)?,
             idle: self.marks.range(first..end).any(|mark| mark.idle),
         })
     }
@@ -139,7 +164,13 @@ mod tests {
     #[test]
     fn the_rate_between_two_packets_is_that_at_which_they_were_sent() {
         let departures = departures();
-        let of = |rate| Some(Sent { rate, idle: false });
+        let of = |rate| {
+            Some(Sent {
+                rate,
+                parity_rate: 0,
+                idle: false,
+            })
+        };
         assert_eq!(departures.between(60, 80), of(1_000_000));
         assert_eq!(departures.between(120, 160), of(2_000_000));
         assert_eq!(
@@ -150,6 +181,24 @@ mod tests {
         assert_eq!(departures.bytes_behind(200), 0);
         assert_eq!(departures.bytes_behind(150), 50_000);
         assert_eq!(departures.bytes_behind(151), 49_000);
+    }
+
+    /// R-RELAY-76: a parity for eight packets, each as long.
+    #[test]
+    fn parity_counts_as_sent_and_is_added_to_what_receivers_tell() {
+        let mut departures = Departures::default();
+        for packet in 1..=80 {
+            departures.sent(at(packet), packet, 1000, TRIP);
+            if packet % 8 == 0 {
+                departures.sent_parity(1000);
+            }
+        }
+        let sent = departures.between(8, 71).unwrap();
+        assert_eq!((sent.rate, sent.parity_rate), (1_125_000, 125_000));
+        let told = [0, 500_000, 1_000_000, 2_000_000];
+        let whole = told.map(|told| sent.with_parity(told));
+        assert_eq!(whole, [0, 562_500, 1_125_000, 1_125_000]);
+        assert_eq!(departures.bytes_behind(72), 9000);
     }
 
     #[test]

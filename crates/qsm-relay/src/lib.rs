@@ -10,6 +10,7 @@
 //! | suppression: of all NACKs for a packet, one goes on | `nack` |
 //! | subcast: a repair goes to those children alone that have asked for it | `session` |
 //! | election of a replier for each packet, out of who has asked and who has not, without messages | `nack` |
+//! | parity ahead of requests, to children whose own hop loses packets, and restoring by it | `maker`, `shelf` |
 //! | rate of the source by its slowest receiver: a model of the way there, as BBR has it; of each relay's children the slowest is passed up | `rates`, `model`, `pace` |
 //!
 //! ```text
@@ -58,7 +59,7 @@
 //! [`Merge`] and [`Standby`].
 //!
 //! Datagrams are not authenticated: a relay believes its parent and who says to be a child of it. Its
-//! rules are R-RELAY-1 to R-RELAY-21, R-RELAY-40 to R-RELAY-43, R-RELAY-60 to R-RELAY-63 in PROTOCOL.md, section 10.
+//! rules are R-RELAY-1 to R-RELAY-21, R-RELAY-40 to R-RELAY-43, R-RELAY-60 to R-RELAY-63, R-RELAY-70 to R-RELAY-76 in PROTOCOL.md, section 10.
 
 #![forbid(unsafe_code)]
 
@@ -70,6 +71,7 @@ mod departures;
 mod gauge;
 mod limits;
 mod links;
+mod maker;
 mod merge;
 mod model;
 mod nack;
@@ -77,11 +79,14 @@ mod outbox;
 mod pace;
 mod packet;
 mod parents;
+mod parity;
 mod rates;
 mod receiver;
 mod relay;
 mod reporter;
 mod session;
+mod shard;
+mod shelf;
 mod source;
 mod standby;
 mod stats;
@@ -98,6 +103,7 @@ pub use packet::{
     LEVELS_MAX, Limit, Missing, NACK_MAX, Nack, Packet, RANGES_MAX, Report, SessionId, VERSION,
     WINDOW_MAX,
 };
+pub use parity::{BLOCK_MAX, Parity, ROWS_MAX};
 pub use receiver::{Event, Receiver};
 pub use relay::{CHILDREN_MAX, Loop, Onward, Relay, SESSIONS_MAX};
 pub use source::{PAYLOAD_MAX, SendError, Source, To};

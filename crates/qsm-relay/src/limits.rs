@@ -103,6 +103,13 @@ impl Limits {
         hops.max().unwrap_or(0)
     }
 
+    /// Round trip to this child, as it has measured it, microseconds; 0: not known.
+    pub(crate) fn trip_us(&self, place: usize) -> u32 {
+        let mut told = self.told.iter();
+        let told = told.find(|told| told.place == place);
+        told.map_or(0, |told| told.hop_us)
+    }
+
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.told.capacity() * size_of::<Told>()
     }

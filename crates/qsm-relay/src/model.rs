@@ -234,7 +234,7 @@ impl Model {
         let pace = sent.between(after, last)?;
         let new = after >= self.answered;
         Some(News {
-            rate: limit.received.min(pace.rate).min(RATE_MAX),
+            rate: pace.with_parity(limit.received).min(RATE_MAX),
             idle: pace.idle,
             heavy: new && limit.is_overloaded(),
             lost: new && limit.lost > 0 && self.is_queued(limit.round_trip_us),

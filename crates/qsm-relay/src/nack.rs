@@ -6,7 +6,8 @@
 //!        │                            │                                         │ │   │ lacks it:
 //!        │ gap, or the relay          │ all have asked          nobody is left  │ └───┘ the next
 //!        │ lacks it itself            ▼                                         │
-//!        └─────────────────────► Upstream ◄───────────────────────────────────┘
+//!        ├─────────────────────► Upstream ◄───────────────────────────────────┘
+//!        └──► Awaited: parity ─────►┤   it has not brought it
 //!                                  │    any state: the packet comes ──► Served ──► (no state)
 //!                                  └──► asked again at doubling intervals, for the state's lifetime
 //! ```
@@ -45,6 +46,8 @@ enum Stage {
     Asked { replier: usize },
     /// The parent has been asked, and will be again after this interval.
     Upstream { interval: Duration },
+    /// The relay lacks it, and the parent's parity may still bring it.
+    Awaited,
     /// Repaired; NACKs of who was served may have crossed the repair.
     Served,
 }
@@ -111,10 +114,22 @@ impl Nacks {
         self.asks = asks;
     }
 
-    /// The relay has found a packet missing itself, and asks its parent at once. Rule R-RELAY-5.
-    pub(crate) fn found_missing(&mut self, cx: &mut Context<'_>, sequence: u64) {
+    /// The relay has found a packet missing itself, and asks its parent at once; or after so long, if parity may bring
+    /// it until then. Rules R-RELAY-5, R-RELAY-75.
+    pub(crate) fn found_missing(
+        &mut self,
+        cx: &mut Context<'_>,
+        sequence: u64,
+        patience: Option<Duration>,
+    ) {
         self.open(cx, sequence, Links::default());
-        self.ask_parent(cx, sequence, cx.timing.upstream_retry);
+        match (patience, self.states.get_mut(&sequence)) {
+            (Some(patience), Some(state)) => {
+                state.stage = Stage::Awaited;
+                rearm(cx, sequence, state, cx.now.after(patience));
+            }
+            _ => self.ask_parent(cx, sequence, cx.timing.upstream_retry),
+        }
     }
 
     /// A child lacks a packet that this relay lacks (`lost`) or not.
@@ -152,7 +167,7 @@ impl Nacks {
                 }
                 cx.stats.nacks_suppressed += 1;
             }
-            Stage::Asked { .. } | Stage::Upstream { .. } => {
+            Stage::Asked { .. } | Stage::Upstream { .. } | Stage::Awaited => {
                 state.sub.insert(place);
                 cx.stats.nacks_suppressed += 1;
             }
@@ -280,6 +295,7 @@ impl Nacks {
         match state.stage {
             Stage::Served => self.close(cx, sequence),
             Stage::Deciding { .. } => self.decide(cx, children, sequence),
+            Stage::Awaited => self.ask_parent(cx, sequence, cx.timing.upstream_retry),
             Stage::Asked { .. } => {
                 cx.stats.repliers_failed += 1;
                 self.decide(cx, children, sequence);

@@ -120,8 +120,20 @@ impl Pace {
             self.heard = self.heard.max(now);
             self.sent = true;
         }
+        self.departures.sent(now, highest, bytes, self.round_trip());
+        self.spend(now, bytes);
+    }
+
+    /// A parity of so many bytes is sent now: beside data, which alone is told of by receivers.
+    pub(crate) fn sent_parity(&mut self, now: Instant, bytes: usize) {
+        let bytes = bytes as u64 + OVERHEAD_BYTES;
+        self.departures.sent_parity(bytes);
+        self.spend(now, bytes);
+    }
+
+    /// So many bytes take their time.
+    fn spend(&mut self, now: Instant, bytes: u64) {
         let trip = self.round_trip();
-        self.departures.sent(now, highest, bytes, trip);
         let burst = (trip / 8).clamp(BURST_MIN, BURST_MAX);
         let earliest = Instant(now.0.saturating_sub(nanoseconds(burst)));
         let cost = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate);

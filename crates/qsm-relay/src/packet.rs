@@ -2,9 +2,11 @@
 
 use qsm_wire::{DecodeError, SeqRange, mix};
 
+use crate::parity::Parity;
+
 /// First byte of each packet: the version of these formats, told apart from that of nodes' packets
 /// by its highest bit and from QUIC's by the one below, which is not set.
-pub const VERSION: u8 = 0x83;
+pub const VERSION: u8 = 0x87;
 /// Bytes that all packets begin with.
 pub const HEADER_BYTES: usize = 20;
 /// Bytes in front of the payload of a Data or Repair.
@@ -17,8 +19,9 @@ pub const RANGES_MAX: usize = 8;
 pub const NACK_MAX: u64 = 256;
 /// Most relays between a receiver and its source.
 pub const LEVELS_MAX: usize = 16;
-const CHECK_AT: usize = 4;
-const CHECK_END: usize = 8;
+/// Place of the checksum.
+pub(crate) const CHECK_AT: usize = 4;
+pub(crate) const CHECK_END: usize = 8;
 
 /// Key of all state: the session's source and its multicast address (S1, 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,11 +55,15 @@ pub enum Kind {
     Feedback = 9,
     /// Answer to a Feedback, by which round trips are measured.
     Echo = 10,
+    /// Sum of packets that a parent has sent, by which lost ones are restored.
+    Parity = 11,
+    /// Packets that have not come as Data, and are here.
+    Lost = 12,
 }
 
 impl Kind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Data,
         Self::Repair,
         Self::Nack,
@@ -67,6 +74,8 @@ impl Kind {
         Self::Heartbeat,
         Self::Feedback,
         Self::Echo,
+        Self::Parity,
+        Self::Lost,
     ];
 
     fn of(byte: u8) -> Result<Self, DecodeError> {
@@ -247,6 +256,8 @@ pub struct Joined {
     pub known: bool,
     /// The source adapts its rate, and wants Feedback.
     pub rated: bool,
+    /// This parent sends parity where packets are lost, and wants to hear of them.
+    pub parity: bool,
 }
 
 /// Progress of a stream.
@@ -341,6 +352,10 @@ pub enum Body<'a> {
     Feedback(Feedback),
     /// [`Kind::Echo`]
     Echo(Echo),
+    /// [`Kind::Parity`]
+    Parity(Parity<'a>),
+    /// [`Kind::Lost`]
+    Lost(Nack),
 }
 
 impl Body<'_> {
@@ -358,6 +373,8 @@ impl Body<'_> {
             Self::Heartbeat(_) => Kind::Heartbeat,
             Self::Feedback(_) => Kind::Feedback,
             Self::Echo(_) => Kind::Echo,
+            Self::Parity(_) => Kind::Parity,
+            Self::Lost(_) => Kind::Lost,
         }
     }
 }
@@ -378,7 +395,7 @@ impl Body<'_> {
         // A NACK of a parent has none.
         match self {
             Self::Ack(report) => Some(report.child),
-            Self::Nack(nack) if nack.report.child > 0 => Some(nack.report.child),
+            Self::Nack(nack) | Self::Lost(nack) if nack.report.child > 0 => Some(nack.report.child),
             _ => None,
         }
     }
@@ -443,7 +460,7 @@ impl Body<'_> {
                 put(out, data.released);
                 out.extend_from_slice(data.payload);
             }
-            Self::Nack(nack) => {
+            Self::Nack(nack) | Self::Lost(nack) => {
                 put_report(out, &nack.report);
                 let ranges = nack.missing.ranges();
                 put_count(out, ranges.len());
@@ -462,7 +479,8 @@ impl Body<'_> {
             Self::Joined(joined) => {
                 put(out, joined.first);
                 put(out, joined.highest);
-                out.push(u8::from(joined.known) | u8::from(joined.rated) << 1);
+                let flags = u8::from(joined.known) | u8::from(joined.rated) << 1;
+                out.push(flags | u8::from(joined.parity) << 2);
             }
             Self::Heartbeat(heartbeat) => {
                 put(out, heartbeat.highest);
@@ -482,6 +500,7 @@ impl Body<'_> {
                 put(out, echo.limiting);
                 put(out, echo.rate);
             }
+            Self::Parity(parity) => parity.encode(out),
         }
     }
 }
@@ -571,6 +590,7 @@ impl<'a> Fields<'a> {
         let body = match kind {
             Kind::Data => return self.data().map(Body::Data),
             Kind::Repair => return self.data().map(Body::Repair),
+            Kind::Parity => return Parity::decode(self.0).map(Body::Parity),
             Kind::Nack => Body::Nack(self.nack()?),
             Kind::Ack => Body::Ack(self.report()?),
             Kind::Join => Body::Join(self.join()?),
@@ -579,6 +599,7 @@ impl<'a> Fields<'a> {
             Kind::Heartbeat => Body::Heartbeat(self.heartbeat()?),
             Kind::Feedback => Body::Feedback(self.feedback()?),
             Kind::Echo => Body::Echo(self.echo()?),
+            Kind::Lost => Body::Lost(self.nack()?),
         };
         if self.0.is_empty() {
             Ok(body)
@@ -644,7 +665,7 @@ impl<'a> Fields<'a> {
         }
         within(first - 1, highest)?;
         let flags = self.u8()?;
-        if flags > 3 {
+        if flags > 7 {
             return Err(DecodeError::BadValue);
         }
         Ok(Joined {
@@ -652,6 +673,7 @@ impl<'a> Fields<'a> {
             highest,
             known: flags & 1 != 0,
             rated: flags & 2 != 0,
+            parity: flags & 4 != 0,
         })
     }
 

@@ -75,6 +75,11 @@ impl Rates {
         self.limits.forget(place);
     }
 
+    /// Round trip to a child, microseconds; 0: not known.
+    pub(crate) fn trip_us(&self, place: usize) -> u32 {
+        self.limits.trip_us(place)
+    }
+
     /// Ends it: its session has no children.
     pub(crate) fn end(&self, cx: &mut Context<'_>) {
         cx.cancel_timer(self.timer, Due::Rate);

@@ -8,10 +8,12 @@ use qsm_wire::Instant;
 use crate::gauge::Gauge;
 use crate::outbox::Outbox;
 use crate::packet::{
-    Body, Data, Echo, Heartbeat, Join, Joined, Missing, Packet, Report, SessionId, WINDOW_MAX,
+    Body, Data, Echo, Heartbeat, Join, Joined, Missing, Nack, Packet, Report, SessionId, WINDOW_MAX,
 };
 use crate::parents::{Parents, Silent};
+use crate::parity::Parity;
 use crate::reporter::{Reporter, Trips};
+use crate::shelf::{ParityShelf, Restored};
 use crate::stats::ReceiverStats;
 use crate::timers::{Repetition, Timers};
 use crate::timing::Timing;
@@ -84,6 +86,8 @@ pub struct Receiver {
     timing: Timing,
     parents: Parents,
     rates: Option<Box<Rates>>,
+    /// There if the parent sends parity.
+    shelf: Option<Box<ParityShelf>>,
     stage: Stage,
     track: TrackList,
     first: u64,
@@ -132,6 +136,7 @@ impl Receiver {
             timing,
             parents: Parents::one(parent),
             rates: None,
+            shelf: None,
             stage: Stage::Joining(Repetition::new(now, timing.join_retry)),
             track: TrackList::behind(0),
             first: 0,
@@ -189,6 +194,7 @@ impl Receiver {
             (Body::Joined(joined), Stage::Joining(_)) => self.joined(now, joined),
             // The answer to a question shows how far the stream is, where no packet does.
             (Body::Joined(joined), Stage::Member) => {
+                self.expect_parity(joined.parity);
                 if self.track.reaches(joined.highest) {
                     self.track.extend(joined.highest);
                     self.ask_for_lost(now);
@@ -196,7 +202,11 @@ impl Receiver {
             }
             (_, Stage::Joining(_)) => {}
             (Body::Data(data), Stage::Member) => {
-                if self.data(now, data) {
+                let needed = self.take(now, data);
+                // What is restored by it is not to be asked for.
+                self.keep(now, data.sequence, bytes, needed);
+                self.ask_for_lost(now);
+                if needed {
                     self.measure(now, data.sequence, bytes.len());
                 }
             }
@@ -209,13 +219,18 @@ impl Receiver {
                 }
                 let needed = self.data(now, data);
                 self.stats.repairs_unneeded += u64::from(!needed);
+                if needed {
+                    self.missed(data.sequence);
+                }
             }
+            (Body::Parity(parity), Stage::Member) => self.parity(now, parity),
             (Body::Heartbeat(heartbeat), Stage::Member) => self.heartbeat(now, heartbeat),
             (Body::Nack(nack), Stage::Member) => self.elected(now, &nack.missing),
             (Body::Echo(echo), Stage::Member) => self.echo(now, echo),
-            (Body::Ack(_) | Body::Join(_) | Body::Leave(_) | Body::Feedback(_), Stage::Member) => {
-                self.stats.refused += 1;
-            }
+            (
+                Body::Ack(_) | Body::Join(_) | Body::Leave(_) | Body::Feedback(_) | Body::Lost(_),
+                Stage::Member,
+            ) => self.stats.refused += 1,
         }
     }
 
@@ -239,7 +254,7 @@ impl Receiver {
             };
             // Half as long as a relay waits at most: what follows waits for this packet.
             let longest = self.timing.retry_max / 2;
-            let interval = (asked.interval * 2).min(longest.max(self.retry()));
+            let interval = (asked.interval * 2).clamp(self.retry(), longest.max(self.retry()));
             self.ask(now, sequence, interval);
         }
         self.ask_for_lost(now);
@@ -367,6 +382,7 @@ impl Receiver {
             Some(Silent::Asked) => self.ask_parent(),
             Some(Silent::Replaced) => {
                 self.stats.parents_changed += 1;
+                self.shelf = None;
                 if let Some(rates) = &mut self.rates {
                     rates.reporter.moved(now);
                 }
@@ -409,6 +425,7 @@ impl Receiver {
             first: joined.first,
         });
         self.track.extend(joined.highest);
+        self.expect_parity(joined.parity);
         if joined.rated {
             self.rates = Some(Box::new(Rates {
                 gauge: Gauge::new(self.child, now),
@@ -469,8 +486,15 @@ impl Receiver {
             .push(self.parents.present(), self.session, feedback);
     }
 
-    /// Takes a packet, first or again; false if it was here, or is not wanted.
+    /// Takes a packet, and asks for what it shows to be missing; false if it was here, or is not wanted.
     fn data(&mut self, now: Instant, data: &Data<'_>) -> bool {
+        let needed = self.take(now, data);
+        self.ask_for_lost(now);
+        needed
+    }
+
+    /// Takes a packet, first or again; false if it was here, or is not wanted.
+    fn take(&mut self, now: Instant, data: &Data<'_>) -> bool {
         self.release(data.released);
         let arrival = self.track.record(data.sequence);
         let needed = arrival != Arrival::Duplicate;
@@ -485,11 +509,72 @@ impl Receiver {
         } else {
             self.stats.duplicates += 1;
         }
-        if !matches!(arrival, Arrival::Next | Arrival::Duplicate) {
-            self.ask_for_lost(now);
-        }
         self.deliver();
         needed
+    }
+
+    /// The parent sends parity, or does not.
+    fn expect_parity(&mut self, comes: bool) {
+        if comes && self.shelf.is_none() {
+            self.shelf = Some(Box::new(ParityShelf::new(self.session)));
+        } else if !comes {
+            self.shelf = None;
+        }
+    }
+
+    /// Takes a parity. Rule R-RELAY-74.
+    fn parity(&mut self, now: Instant, parity: &Parity<'_>) {
+        let Some(shelf) = &mut self.shelf else {
+            self.stats.refused += 1;
+            return;
+        };
+        self.stats.parity_received += 1;
+        let restored = shelf.parity(now, parity, |number| self.track.lacks(number));
+        self.restored(now, &restored);
+        self.ask_for_lost(now);
+    }
+
+    /// Keeps a packet of the stream for as long as parities may need it, and restores what it makes possible.
+    fn keep(&mut self, now: Instant, sequence: u64, bytes: &[u8], needed: bool) {
+        let Some(shelf) = &mut self.shelf else {
+            return;
+        };
+        if !needed {
+            shelf.came(sequence);
+            return;
+        }
+        let restored = shelf.data(now, sequence, bytes, |number| self.track.lacks(number));
+        self.restored(now, &restored);
+    }
+
+    /// Takes packets that were lost on the way: they do not count as come there. Rules R-RELAY-74, R-RELAY-76.
+    fn restored(&mut self, now: Instant, restored: &Restored) {
+        self.stats.parity_unused += restored.unused;
+        self.stats.parity_malformed += restored.malformed;
+        for packet in &restored.packets {
+            if let Ok(Packet { body, .. }) = Packet::decode(packet)
+                && let Body::Data(data) = body
+                && self.take(now, &data)
+            {
+                self.stats.parity_restored += 1;
+                self.missed(data.sequence);
+            }
+        }
+    }
+
+    /// Notes that a packet was lost on its way, and tells the parent when these are many. Rule R-RELAY-70.
+    fn missed(&mut self, sequence: u64) {
+        let full = self.shelf.as_mut().and_then(|it| it.missed(sequence));
+        if let Some(missing) = full {
+            self.tell_lost(missing);
+        }
+    }
+
+    fn tell_lost(&mut self, missing: Missing) {
+        let report = self.report();
+        self.reported = report;
+        let lost = Body::Lost(Nack { report, missing });
+        self.outbox.push(self.parents.present(), self.session, lost);
     }
 
     /// It is to repair. What it lacks itself it says by a NACK of its own.
@@ -562,9 +647,25 @@ impl Receiver {
         {
             self.asked_upto = sequence;
             if !self.asked.contains_key(&sequence) {
-                self.ask(now, sequence, self.retry());
+                match self.patience(sequence) {
+                    Some(patience) => self.await_parity(now, sequence, patience),
+                    None => self.ask(now, sequence, self.retry()),
+                }
             }
         }
+    }
+
+    /// How long parity may be waited for, half a round trip at most. Rule R-RELAY-75.
+    fn patience(&self, sequence: u64) -> Option<Duration> {
+        let patience = self.shelf.as_ref()?.patience(sequence)?;
+        Some(patience.min(self.timing.upstream_retry / 3))
+    }
+
+    /// Asks for a packet after so long, unless it is here by then.
+    fn await_parity(&mut self, now: Instant, sequence: u64, patience: Duration) {
+        let request = Repetition::new(now, patience);
+        self.asked.insert(sequence, request);
+        self.timers.set(request.at, sequence);
     }
 
     fn ask(&mut self, now: Instant, sequence: u64, interval: Duration) {
@@ -628,7 +729,15 @@ impl Receiver {
             self.ack = Repetition::new(now, self.timing.ack_steady);
         }
         self.reported = report;
-        self.outbox
-            .push(self.parents.present(), self.session, Body::Ack(report));
+        let missed = self.shelf.as_mut().and_then(|shelf| {
+            shelf.rest(now);
+            shelf.take_missed()
+        });
+        match missed {
+            Some(missing) => self.tell_lost(missing),
+            None => self
+                .outbox
+                .push(self.parents.present(), self.session, Body::Ack(report)),
+        }
     }
 }

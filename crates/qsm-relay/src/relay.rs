@@ -6,6 +6,7 @@ use qsm_wire::Instant;
 use crate::cache::Cache;
 use crate::context::{Answer, Context, Due};
 use crate::links::Links;
+use crate::maker::Copies;
 use crate::nack::Waiting;
 use crate::outbox::Outbox;
 use crate::packet::{Body, Data, Join, Packet, SessionId, WINDOW_MAX};
@@ -64,6 +65,9 @@ pub struct Relay {
     outbox: Outbox,
     cache: Cache,
     answers: VecDeque<Answer>,
+    /// Packets of its own making, for several children.
+    made: VecDeque<(SessionId, Copies)>,
+    parity: bool,
     stats: RelayStats,
 }
 
@@ -82,6 +86,8 @@ impl Relay {
             outbox: Outbox::default(),
             cache: Cache::default(),
             answers: VecDeque::new(),
+            made: VecDeque::new(),
+            parity: false,
             stats: RelayStats::default(),
         }
     }
@@ -90,6 +96,12 @@ impl Relay {
     /// out of them. Before the first datagram. Rule R-RELAY-40.
     pub fn keep(&mut self, bytes: usize) {
         self.cache = Cache::new(bytes);
+    }
+
+    /// Sends parity ahead of requests to children whose own hop loses packets, of streams whose source adapts its rate.
+    /// Before the first datagram. Rules R-RELAY-70 to R-RELAY-73.
+    pub fn send_parity(&mut self) {
+        self.parity = true;
     }
 
     /// Goes on with this parent when all that were named before are silent, and so on in a circle; or
@@ -125,9 +137,9 @@ impl Relay {
             return nobody(packet.session);
         }
         let waiting = if from == self.parents.present() {
-            self.hear_parent(now, &packet)
+            self.hear_parent(now, &packet, bytes)
         } else if self.is_of_parent(from, &packet) {
-            self.hear_another(now, from, &packet)
+            self.hear_another(now, from, &packet, bytes)
         } else {
             self.hear_child(now, from, &packet)
         };
@@ -152,6 +164,10 @@ impl Relay {
                 }
                 Due::Rate => {
                     session.rate_due(&mut cx);
+                    true
+                }
+                Due::Block => {
+                    session.block_due(&mut cx);
                     true
                 }
                 Due::Tick => session.tick(&mut cx),
@@ -198,6 +214,18 @@ impl Relay {
             });
             Packet { session, body }.encode(out);
             return Some(to);
+        }
+        while let Some((session, copies)) = self.made.front_mut() {
+            let Some(place) = copies.children.first() else {
+                self.made.pop_front();
+                continue;
+            };
+            copies.children.remove(place);
+            let session = self.sessions.get(session);
+            if let Some(to) = session.and_then(|it| it.children().address(place)) {
+                out.clone_from(&copies.bytes);
+                return Some(to);
+            }
         }
         None
     }
@@ -291,7 +319,7 @@ impl Relay {
     }
 
     #[inline]
-    fn hear_parent(&mut self, now: Instant, packet: &Packet<'_>) -> Waiting {
+    fn hear_parent(&mut self, now: Instant, packet: &Packet<'_>, bytes: &[u8]) -> Waiting {
         // Where two relays are each other's parents, what a child sends is no word of a parent.
         if packet.body.child().is_none()
             && let Some(orphaned) = self.parents.hear(now)
@@ -309,9 +337,10 @@ impl Relay {
             return Waiting::default();
         }
         match &packet.body {
-            Body::Data(data) => return session.data(&mut cx, data),
+            Body::Data(data) => return session.data(&mut cx, data, bytes),
             Body::Repair(data) => return session.repair(&mut cx, data, None),
             Body::Heartbeat(heartbeat) => return session.heartbeat(&mut cx, heartbeat),
+            Body::Parity(parity) => session.parity(&mut cx, parity),
             Body::Nack(nack) => session.asked(&mut cx, nack),
             Body::Joined(joined) => session.joined(&mut cx, joined),
             Body::Echo(echo) => {
@@ -321,7 +350,7 @@ impl Relay {
                     self.timing.follow(children, parent);
                 }
             }
-            Body::Ack(_) | Body::Join(_) | Body::Leave(_) | Body::Feedback(_) => {
+            Body::Ack(_) | Body::Join(_) | Body::Leave(_) | Body::Feedback(_) | Body::Lost(_) => {
                 cx.stats.refused += 1;
             }
         }
@@ -340,7 +369,13 @@ impl Relay {
 
     /// Hears a parent that is not the present one: before the first contact whoever answers is, and of one
     /// that was thought gone what it still sends counts. Rule R-RELAY-42.
-    fn hear_another(&mut self, now: Instant, from: SocketAddr, packet: &Packet<'_>) -> Waiting {
+    fn hear_another(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        packet: &Packet<'_>,
+        bytes: &[u8],
+    ) -> Waiting {
         let session = self.sessions.get(&packet.session);
         let Some(session) = session.filter(|session| !session.children().is_empty()) else {
             self.stats.refused += 1;
@@ -350,13 +385,13 @@ impl Relay {
         if answered && self.parents.is_doubted(now) {
             self.parents.choose(now, from);
             self.change_parent(now);
-            return self.hear_parent(now, packet);
+            return self.hear_parent(now, packet, bytes);
         }
         let Some((session, mut cx)) = self.session(now, packet.session) else {
             return Waiting::default();
         };
         match &packet.body {
-            Body::Data(data) => return session.data(&mut cx, data),
+            Body::Data(data) => return session.data(&mut cx, data, bytes),
             Body::Repair(data) => return session.repair(&mut cx, data, None),
             Body::Heartbeat(heartbeat) => return session.heartbeat(&mut cx, heartbeat),
             // It has answered later than the one that is the parent now, and is not needed.
@@ -445,11 +480,19 @@ impl Relay {
                 session.report(&mut cx, place, &nack.report);
                 session.nack(&mut cx, place, &nack.missing);
             }
+            Body::Lost(nack) => {
+                session.report(&mut cx, place, &nack.report);
+                session.lost(&cx, place, &nack.missing);
+            }
             Body::Ack(report) => session.report(&mut cx, place, report),
             Body::Join(join) => session.join(&mut cx, place, join),
             Body::Leave(_) => session.leave(&mut cx, place),
             Body::Feedback(feedback) => session.feedback(&mut cx, place, feedback),
-            Body::Data(_) | Body::Heartbeat(_) | Body::Joined(_) | Body::Echo(_) => {
+            Body::Data(_)
+            | Body::Heartbeat(_)
+            | Body::Joined(_)
+            | Body::Echo(_)
+            | Body::Parity(_) => {
                 cx.stats.refused += 1;
             }
         }
@@ -493,6 +536,8 @@ impl Relay {
             outbox: &mut self.outbox,
             cache: &mut self.cache,
             answers: &mut self.answers,
+            made: &mut self.made,
+            parity: self.parity,
             stats: &mut self.stats,
         };
         Some((session, cx))

@@ -7,9 +7,14 @@ use qsm_wire::Instant;
 use crate::cadence::Cadence;
 use crate::children::Children;
 use crate::context::{Context, Due};
+use crate::maker::{Copies, ParityMaker};
 use crate::nack::{Asked, Nacks, Waiting};
-use crate::packet::{Body, Data, Echo, Feedback, Heartbeat, Join, Joined, Missing, Nack, Report};
+use crate::packet::{
+    Body, Data, Echo, Feedback, Heartbeat, Join, Joined, Missing, Nack, Packet, Report,
+};
+use crate::parity::Parity;
 use crate::rates::Rates;
+use crate::shelf::{ParityShelf, Restored};
 use crate::timers::Repetition;
 use crate::timing::Timing;
 use crate::track::{Arrival, TrackList};
@@ -28,6 +33,10 @@ pub(crate) struct Session {
     join: Option<Box<Join>>,
     /// There if the source adapts its rate.
     rates: Option<Box<Rates>>,
+    /// There if the parent sends parity.
+    shelf: Option<Box<ParityShelf>>,
+    /// There once a child has told of losses, if it may get parity.
+    maker: Option<Box<ParityMaker>>,
     ack: Repetition,
     reported: Report,
     /// Until then children may be alive that this relay does not know of yet.
@@ -48,6 +57,8 @@ impl Session {
             joining: Some(Repetition::new(now, timing.join_retry)),
             join: None,
             rates: None,
+            shelf: None,
+            maker: None,
             ack: Repetition::new(now, timing.ack_min),
             reported: Report::NONE,
             quiet_until: now,
@@ -78,15 +89,19 @@ impl Session {
         let track = self.track.as_ref().map_or(0, TrackList::allocated_bytes);
         let rates = self.rates.as_ref().map_or(0, |it| it.allocated_bytes());
         let join = self.join.as_ref().map_or(0, |_| size_of::<Join>());
-        self.children.allocated_bytes() + track + rates + join
+        let shelf = self.shelf.as_ref().map_or(0, |it| it.allocated_bytes());
+        let maker = self.maker.as_ref().map_or(0, |it| it.allocated_bytes());
+        self.children.allocated_bytes() + track + rates + join + shelf + maker
     }
 
-    /// The data service: notes the packet, asks for what is missing before it, and passes it on.
-    /// Rules R-RELAY-4, R-RELAY-5.
-    pub(crate) fn data(&mut self, cx: &mut Context<'_>, data: &Data<'_>) -> Waiting {
+    /// The data service: notes the packet, asks for what is missing before it, and passes it on. `bytes`: all of it, as
+    /// it travels. Rules R-RELAY-4, R-RELAY-5.
+    pub(crate) fn data(&mut self, cx: &mut Context<'_>, data: &Data<'_>, bytes: &[u8]) -> Waiting {
         let arrival = self.note(data.sequence, data.released);
         self.give_up(cx, data.released);
         let members = self.children.members();
+        // What is restored by it is not to be asked for.
+        self.keep(cx, data.sequence, bytes, arrival);
         match arrival {
             Arrival::Duplicate => {
                 cx.stats.data_duplicates += 1;
@@ -104,9 +119,131 @@ impl Session {
         }
         cx.cache.put(cx.id, data.sequence, data.payload);
         cx.stats.data_forwarded += 1;
+        self.cover(cx, data.sequence, bytes);
         Waiting {
             children: members,
             parent: false,
+        }
+    }
+
+    /// Keeps a packet of the parent for as long as parities may need it, and restores what it makes possible.
+    #[inline]
+    fn keep(&mut self, cx: &mut Context<'_>, sequence: u64, bytes: &[u8], arrival: Arrival) {
+        let (Some(shelf), Some(track)) = (&mut self.shelf, &self.track) else {
+            return;
+        };
+        if arrival == Arrival::Duplicate {
+            shelf.came(sequence);
+            return;
+        }
+        let restored = shelf.data(cx.now, sequence, bytes, |number| track.lacks(number));
+        self.restored(cx, &restored);
+    }
+
+    /// Takes a parity of the parent. Rule R-RELAY-74.
+    pub(crate) fn parity(&mut self, cx: &mut Context<'_>, parity: &Parity<'_>) {
+        let (Some(shelf), Some(track)) = (&mut self.shelf, &self.track) else {
+            cx.stats.refused += 1;
+            return;
+        };
+        cx.stats.parity_received += 1;
+        let restored = shelf.parity(cx.now, parity, |number| track.lacks(number));
+        self.restored(cx, &restored);
+    }
+
+    /// Passes restored packets on as repairs, to all children: those below count them as lost on the way, as they were.
+    /// Rules R-RELAY-74, R-RELAY-76.
+    fn restored(&mut self, cx: &mut Context<'_>, restored: &Restored) {
+        cx.stats.parity_unused += restored.unused;
+        cx.stats.parity_malformed += restored.malformed;
+        for packet in &restored.packets {
+            let Ok(Packet { session, body }) = Packet::decode(packet) else {
+                continue;
+            };
+            let Body::Data(data) = body else {
+                continue;
+            };
+            cx.stats.parity_restored += 1;
+            let Waiting { children, .. } = self.take_repair(cx, &data, None);
+            let (body, mut bytes) = (Body::Repair(data), Vec::new());
+            Packet { session, body }.encode(&mut bytes);
+            cx.send_copies(Copies { children, bytes });
+        }
+        if !restored.packets.is_empty() {
+            self.ask_for_lost(cx);
+        }
+    }
+
+    /// Takes a packet that goes to all children into a parity, if one of them needs it. Rule R-RELAY-71.
+    #[inline]
+    fn cover(&mut self, cx: &mut Context<'_>, sequence: u64, bytes: &[u8]) {
+        if let Some(maker) = &mut self.maker {
+            let due = maker.due();
+            maker.pass(cx.now, sequence, bytes);
+            self.send_parity(cx, due);
+        }
+    }
+
+    /// A block's time is over.
+    pub(crate) fn block_due(&mut self, cx: &mut Context<'_>) {
+        if let Some(maker) = &mut self.maker {
+            let due = maker.due();
+            maker.handle_timeout(cx.now);
+            self.send_parity(cx, due);
+        }
+    }
+
+    /// Sends the parities that have been made, and sets the timer, which was for this time.
+    fn send_parity(&mut self, cx: &mut Context<'_>, before: Instant) {
+        let Some(maker) = &mut self.maker else {
+            return;
+        };
+        while let Some(copies) = maker.pop() {
+            cx.stats.parity_sent += copies.children.len() as u64;
+            cx.send_copies(copies);
+        }
+        let due = maker.due();
+        if due != before {
+            cx.cancel_timer(before, Due::Block);
+            if due < Instant::NEVER {
+                cx.set_timer(due, Due::Block);
+            }
+        }
+    }
+
+    /// A child's word on packets that have not come to it at first. Rule R-RELAY-70.
+    pub(crate) fn lost(&mut self, cx: &Context<'_>, place: usize, missing: &Missing) {
+        let Some(rates) = self.rates.as_ref().filter(|_| cx.parity) else {
+            return;
+        };
+        let maker = self
+            .maker
+            .get_or_insert_with(|| Box::new(ParityMaker::new(cx.id)));
+        maker.lost(place, missing, rates.trip_us(place));
+    }
+
+    /// Notes that a packet was lost on its way to this relay, and tells the parent when these are many. Rule
+    /// R-RELAY-70.
+    fn missed(&mut self, cx: &mut Context<'_>, sequence: u64) {
+        let full = self.shelf.as_mut().and_then(|it| it.missed(sequence));
+        if let Some(missing) = full {
+            self.tell_lost(cx, missing);
+        }
+    }
+
+    fn tell_lost(&mut self, cx: &mut Context<'_>, missing: Missing) {
+        let report = self.own_report(cx);
+        self.reported = report;
+        let lost = Body::Lost(Nack { report, missing });
+        cx.outbox.push(cx.parent, cx.id, lost);
+    }
+
+    /// The parent sends parity, or does not.
+    fn expect_parity(&mut self, cx: &Context<'_>, comes: bool) {
+        if comes && self.shelf.is_none() {
+            self.shelf = Some(Box::new(ParityShelf::new(cx.id)));
+        } else if !comes {
+            self.shelf = None;
         }
     }
 
@@ -142,6 +279,18 @@ impl Session {
         data: &Data<'_>,
         from: Option<usize>,
     ) -> Waiting {
+        let waiting = self.take_repair(cx, data, from);
+        self.ask_for_lost(cx);
+        waiting
+    }
+
+    /// Takes a repair, and asks for nothing yet.
+    fn take_repair(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &Data<'_>,
+        from: Option<usize>,
+    ) -> Waiting {
         // What no packet of the parent's has shown is not believed of a child.
         let lacks = |track: &TrackList| {
             let newest = from.is_none() && data.sequence > track.last_received();
@@ -153,7 +302,7 @@ impl Session {
             let released = if from.is_some() { 0 } else { data.released };
             self.note(data.sequence, released);
             cx.cache.put(cx.id, data.sequence, data.payload);
-            self.ask_for_lost(cx);
+            self.missed(cx, data.sequence);
             let members = self.children.members();
             self.nacks.serve_all(cx, data.sequence, members)
         } else {
@@ -201,6 +350,9 @@ impl Session {
     fn give_up(&mut self, cx: &mut Context<'_>, released: u64) {
         self.nacks.give_up(cx, released);
         cx.cache.release(cx.id, released);
+        if let Some(maker) = &mut self.maker {
+            maker.release(cx.now, released);
+        }
     }
 
     /// The parent has elected this relay.
@@ -300,6 +452,7 @@ impl Session {
         if let Some(rates) = &mut self.rates {
             rates.moved(cx);
         }
+        self.shelf = None;
         if self.acknowledges() {
             self.acknowledge(cx);
             self.ask_parent(cx);
@@ -317,6 +470,11 @@ impl Session {
             return;
         };
         self.children.hear(place, cx.now);
+        if let Some(maker) = &mut self.maker
+            && feedback.limit.is_overloaded()
+        {
+            maker.quiet(place);
+        }
         let rates = self.rates.get_or_insert_with(|| Box::new(Rates::new(cx)));
         let echo = rates.feedback(cx, place, feedback);
         cx.outbox.push(address, cx.id, Body::Echo(echo));
@@ -362,10 +520,14 @@ impl Session {
         if let Some(rates) = &mut self.rates {
             rates.forget(place);
         }
+        if let Some(maker) = &mut self.maker {
+            maker.forget(place);
+        }
     }
 
     /// The parent's answer. What is owed to this relay is owed to those who have waited for it.
     pub(crate) fn joined(&mut self, cx: &mut Context<'_>, joined: &Joined) {
+        self.expect_parity(cx, joined.parity);
         if self.joining.take().is_none() {
             // The answer to a question shows how far the stream is, where no packet does.
             let track = self.track.as_mut();
@@ -426,6 +588,9 @@ impl Session {
                 self.ask_to_join(cx, parent);
             }
         }
+        if let Some(maker) = &mut self.maker {
+            maker.rest(cx.now);
+        }
         if self.acknowledges() && cx.now >= self.ack.at {
             self.acknowledge(cx);
         }
@@ -446,7 +611,14 @@ impl Session {
             self.ack = Repetition::new(cx.now, cx.timing.ack_min);
         }
         self.reported = report;
-        cx.outbox.push(cx.parent, cx.id, Body::Ack(report));
+        let missed = self.shelf.as_mut().and_then(|shelf| {
+            shelf.rest(cx.now);
+            shelf.take_missed()
+        });
+        match missed {
+            Some(missing) => self.tell_lost(cx, missing),
+            None => cx.outbox.push(cx.parent, cx.id, Body::Ack(report)),
+        }
     }
 
     /// Report of what everybody below has. A relay that has begun anew says nothing as long as
@@ -466,8 +638,8 @@ impl Session {
     }
 
     fn lacks(&self, sequence: u64) -> bool {
-        let lacks = |track: &TrackList| sequence > track.last_received() || track.is_lost(sequence);
-        self.track.as_ref().is_none_or(lacks)
+        let track = self.track.as_ref();
+        track.is_none_or(|track| track.lacks(sequence))
     }
 
     #[inline]
@@ -491,7 +663,10 @@ impl Session {
         {
             self.asked_upto = sequence;
             if !self.nacks.has(sequence) {
-                self.nacks.found_missing(cx, sequence);
+                // Half a round trip at most.
+                let patience = self.shelf.as_ref().and_then(|it| it.patience(sequence));
+                let patience = patience.map(|it| it.min(cx.timing.upstream_retry / 3));
+                self.nacks.found_missing(cx, sequence, patience);
             }
         }
         self.send_asks(cx);
@@ -532,6 +707,7 @@ impl Session {
                 highest: highest.max(first - 1),
                 known: self.children.is_known(place),
                 rated: self.rates.is_some(),
+                parity: self.rates.is_some() && cx.parity,
             };
             cx.outbox.push(address, cx.id, Body::Joined(joined));
         }
@@ -552,6 +728,10 @@ impl Session {
         cx.cache.release(cx.id, u64::MAX);
         if let Some(rates) = self.rates.take() {
             rates.end(cx);
+        }
+        self.shelf = None;
+        if let Some(maker) = self.maker.take() {
+            cx.cancel_timer(maker.due(), Due::Block);
         }
     }
 

@@ -8,6 +8,7 @@ use qsm_wire::Instant;
 use crate::children::Children;
 use crate::limits::Limits;
 use crate::links::Links;
+use crate::maker::ParityMaker;
 use crate::outbox::Outbox;
 use crate::pace::{Pace, RateBounds};
 use crate::packet::{
@@ -82,6 +83,7 @@ struct Repair {
 struct Control {
     pace: Pace,
     limits: Limits,
+    parity: Option<ParityMaker>,
 }
 
 /// The root of a session: numbers packets, keeps them until everybody has them, and sends again what
@@ -147,7 +149,16 @@ impl Source {
         self.control = Some(Box::new(Control {
             pace: Pace::new(bounds),
             limits: Limits::default(),
+            parity: None,
         }));
+    }
+
+    /// Sends parity ahead of requests to children whose own hop loses packets, within the rate. Before the first
+    /// packet, and behind [`Source::adapt_rate`]: without a rate none is sent. Rules R-RELAY-70 to R-RELAY-73.
+    pub fn send_parity(&mut self) {
+        if let Some(control) = &mut self.control {
+            control.parity = Some(ParityMaker::new(self.session));
+        }
     }
 
     /// Numbers packets from behind this number on, where an earlier source of the session may have got
@@ -214,10 +225,16 @@ impl Source {
                 self.report(now, place, &nack.report);
                 self.nack(now, place, &nack.missing);
             }
+            Body::Lost(nack) => {
+                self.report(now, place, &nack.report);
+                self.lost(place, &nack.missing);
+            }
             Body::Feedback(feedback) => self.feedback(now, place, feedback),
             // The source has asked nobody to repair.
             Body::Repair(_) | Body::Data(_) => self.stats.refused += 1,
-            Body::Heartbeat(_) | Body::Joined(_) | Body::Echo(_) => self.stats.refused += 1,
+            Body::Heartbeat(_) | Body::Joined(_) | Body::Echo(_) | Body::Parity(_) => {
+                self.stats.refused += 1;
+            }
         }
     }
 
@@ -226,6 +243,9 @@ impl Source {
         self.now = self.now.max(now);
         if let Some(control) = &mut self.control {
             control.pace.look(now);
+            if let Some(parity) = &mut control.parity {
+                parity.handle_timeout(now);
+            }
         }
         if now >= self.look {
             let silent = self.children.expire(now, self.timing.child_lifetime);
@@ -260,7 +280,10 @@ impl Source {
         let mut next = self.look.min(heartbeat);
         if let Some(control) = &self.control {
             next = next.min(control.pace.silence_due());
-            if self.sent < self.highest || !self.repairs.is_empty() {
+            let parity = control.parity.as_ref();
+            next = next.min(parity.map_or(Instant::NEVER, ParityMaker::due));
+            let made = parity.is_some_and(ParityMaker::has_made);
+            if self.sent < self.highest || !self.repairs.is_empty() || made {
                 next = next.min(control.pace.next());
             }
         }
@@ -280,6 +303,9 @@ impl Source {
         let pace = self.control.as_ref().map(|control| &control.pace);
         if pace.is_some_and(|pace| pace.next() > self.now) {
             return None;
+        }
+        if let Some(to) = self.next_parity(out) {
+            return Some(To::Children(to));
         }
         let to = self.next_repair(out).or_else(|| self.next_data(out))?;
         if let Some(control) = &mut self.control {
@@ -369,6 +395,11 @@ impl Source {
         let mut tempo = Tempo::default();
         if let Some(control) = &mut self.control {
             control.limits.tell(now, place, feedback);
+            if let Some(parity) = &mut control.parity
+                && feedback.limit.is_overloaded()
+            {
+                parity.quiet(place);
+            }
             match control.limits.lowest() {
                 Some(limit) => control.pace.heard(now, limit),
                 None => control.pace.measured(now, control.limits.round_trip_us()),
@@ -410,6 +441,7 @@ impl Source {
             highest: self.sent.max(first - 1),
             known,
             rated: self.control.is_some(),
+            parity: self.parity().is_some(),
         };
         self.outbox.push(from, self.session, Body::Joined(joined));
     }
@@ -472,7 +504,23 @@ impl Source {
     fn forget_limit(&mut self, place: usize) {
         if let Some(control) = &mut self.control {
             control.limits.forget(place);
+            if let Some(parity) = &mut control.parity {
+                parity.forget(place);
+            }
         }
+    }
+
+    /// A child's word on packets that have not come to it at first. Rule R-RELAY-70.
+    fn lost(&mut self, place: usize, missing: &Missing) {
+        if let Some(control) = &mut self.control
+            && let Some(parity) = &mut control.parity
+        {
+            parity.lost(place, missing, control.limits.trip_us(place));
+        }
+    }
+
+    fn parity(&mut self) -> Option<&mut ParityMaker> {
+        self.control.as_mut()?.parity.as_mut()
     }
 
     fn release(&mut self) {
@@ -497,12 +545,26 @@ impl Source {
         None
     }
 
+    /// Writes the parity that waits longest, which takes its time as packets do. Rule R-RELAY-76.
+    fn next_parity(&mut self, out: &mut Vec<u8>) -> Option<Links> {
+        let control = self.control.as_mut()?;
+        let copies = control.parity.as_mut()?.pop()?;
+        *out = copies.bytes;
+        control.pace.sent_parity(self.now, out.len());
+        self.stats.parity_sent += copies.children.len() as u64;
+        Some(copies.children)
+    }
+
     /// Writes the next packet of the stream.
     fn next_data(&mut self, out: &mut Vec<u8>) -> Option<Links> {
         let data = self.kept_data(self.sent + 1)?;
         self.write(Body::Data(data), out);
         self.sent += 1;
         self.stats.sent += 1;
+        let (now, sequence) = (self.now, self.sent);
+        if let Some(parity) = self.parity() {
+            parity.pass(now, sequence, out);
+        }
         if self.control.is_some() {
             self.expect_silence(self.now);
         }

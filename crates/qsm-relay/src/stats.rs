@@ -34,6 +34,16 @@ qsm_metrics::metrics! {
         cache_evicted: counter(packets),
         /// Memory that the cache takes.
         cache_bytes: gauge(bytes),
+        /// Parities that came.
+        parity_received: counter(packets),
+        /// Packets restored by them.
+        parity_restored: counter(packets),
+        /// Parities by which nothing was restored: nothing was lost, or too much.
+        parity_unused: counter(packets),
+        /// Parities that contradicted others, or what had come.
+        parity_malformed: counter(packets),
+        /// Parities sent, one for each child.
+        parity_sent: counter(packets),
         /// Children that have come.
         children_joined: counter(children),
         /// Children that have been silent for too long.
@@ -77,6 +87,14 @@ qsm_metrics::metrics! {
         repairs_unneeded: counter(packets),
         /// Packets asked for, repetitions included.
         nacked: counter(packets),
+        /// Parities that came.
+        parity_received: counter(packets),
+        /// Packets restored by them.
+        parity_restored: counter(packets),
+        /// Parities by which nothing was restored: nothing was lost, or too much.
+        parity_unused: counter(packets),
+        /// Parities that contradicted others, or what had come.
+        parity_malformed: counter(packets),
         /// Parents that were silent, and in whose place another one came.
         parents_changed: counter(parents),
         /// Longest time from the last word of such a parent to the first one of the next.
@@ -108,6 +126,8 @@ qsm_metrics::metrics! {
         nacks_suppressed: counter(packets),
         /// Packets sent again.
         repairs_sent: counter(packets),
+        /// Parities sent, one for each child.
+        parity_sent: counter(packets),
         /// Packets that were asked for after they had been released.
         released_before: counter(packets),
         /// Children that have been silent for too long.

@@ -62,6 +62,12 @@ impl TrackList {
         sequence > self.last_ordered && word.is_some_and(|word| word >> (sequence % BITS) & 1 == 1)
     }
 
+    /// Tells whether the packet has not come and may: it is lost, or newer than all.
+    #[must_use]
+    pub fn lacks(&self, sequence: u64) -> bool {
+        sequence > self.last_received || self.is_lost(sequence)
+    }
+
     /// The first missing packet behind this number.
     #[must_use]
     pub fn next_lost(&self, after: u64) -> Option<u64> {

@@ -87,6 +87,7 @@ fn joined(relay: &mut Relay, group: u32, children: u16) {
         highest: 0,
         known: false,
         rated: false,
+        parity: false,
     };
     let answer = packet(group, Body::Joined(answer));
     assert!(

@@ -3,7 +3,7 @@
 
 use qsm_relay::{
     Body, Data, Echo, Feedback, Heartbeat, Join, Joined, LEVELS_MAX, Limit, Missing, NACK_MAX,
-    Nack, Packet, Report, SessionId, VERSION, WINDOW_MAX,
+    Nack, Packet, Parity, ROWS_MAX, Report, SessionId, VERSION, WINDOW_MAX,
 };
 use qsm_wire::DecodeError;
 
@@ -38,7 +38,7 @@ fn encoded(body: Body<'_>) -> Vec<u8> {
 
 #[track_caller]
 fn assert_packet(body: Body<'_>, kind: &str, check: &str, fields: &str) {
-    let expected = bytes_of(&format!("83 {kind} 0000 {check} {SESSION_BYTES} {fields}"));
+    let expected = bytes_of(&format!("87 {kind} 0000 {check} {SESSION_BYTES} {fields}"));
     assert_eq!(hex(&encoded(body)), hex(&expected));
     assert_eq!(Packet::decode(&expected), Ok(packet(body)));
 }
@@ -51,8 +51,8 @@ fn data_and_repair() {
         payload: b"abc",
     };
     let fields = "0302000000000000 0501000000000000 616263";
-    assert_packet(Body::Data(data), "01", "3e368a0d", fields);
-    assert_packet(Body::Repair(data), "02", "13d9e321", fields);
+    assert_packet(Body::Data(data), "01", "5eaa3840", fields);
+    assert_packet(Body::Repair(data), "02", "a0f8a7bf", fields);
 }
 
 #[test]
@@ -69,29 +69,31 @@ fn nack_and_ack() {
     let nack = Nack { report, missing };
     let ranges = "02 3612000000000000 02000000 4012000000000000 01000000";
     let all = format!("{fields} {ranges}");
-    assert_packet(Body::Nack(nack), "03", "cccf63b2", &all);
-    assert_packet(Body::Ack(report), "04", "b5778b2f", fields);
+    assert_packet(Body::Nack(nack), "03", "48725f6e", &all);
+    assert_packet(Body::Ack(report), "04", "f0b76be8", fields);
+    assert_packet(Body::Lost(nack), "0c", "48938b7b", &all);
 }
 
 #[test]
 fn join_joined_and_leave() {
     let join = Join::new(0x8000_0000_0000_0009);
-    assert_packet(Body::Join(join), "05", "713330db", "0900000000000080 00");
+    assert_packet(Body::Join(join), "05", "2866cf89", "0900000000000080 00");
     let join = join.by(3).unwrap().by(7).unwrap();
     let fields = "0700000000000000 02 0900000000000080 0300000000000000";
-    assert_packet(Body::Join(join), "05", "b617bec5", fields);
+    assert_packet(Body::Join(join), "05", "5c5f98bf", fields);
     let joined = Joined {
         first: 7,
         highest: 9,
         known: true,
         rated: true,
+        parity: true,
     };
-    let fields = "0700000000000000 0900000000000000 03";
-    assert_packet(Body::Joined(joined), "06", "b6158a77", fields);
+    let fields = "0700000000000000 0900000000000000 07";
+    assert_packet(Body::Joined(joined), "06", "367c545a", fields);
     assert_packet(
         Body::Leave(0x8000_0000_0000_0009),
         "07",
-        "f94d9c6c",
+        "da24e161",
         "0900000000000080",
     );
 }
@@ -104,7 +106,7 @@ fn heartbeat() {
         finished: true,
     };
     let fields = "0900000000000000 0400000000000000 01";
-    assert_packet(Body::Heartbeat(heartbeat), "08", "7006f6a4", fields);
+    assert_packet(Body::Heartbeat(heartbeat), "08", "1c0a61de", fields);
 }
 
 #[test]
@@ -126,7 +128,7 @@ fn feedback_and_echo() {
         },
     };
     let fields = "0900000000000080 1122334455667788 e8030000 0500000000000000 40420f0000000000 a0bb0d0000000000 3412000000000000 06000000 18000000 02000000 204e0000 983a0000";
-    assert_packet(Body::Feedback(feedback), "09", "e386b265", fields);
+    assert_packet(Body::Feedback(feedback), "09", "eeaa5f9c", fields);
     let echo = Echo {
         sent: 0x8877_6655_4433_2211,
         above_us: 2000,
@@ -135,7 +137,20 @@ fn feedback_and_echo() {
         rate: 2_000_000,
     };
     let fields = "1122334455667788 d0070000 dc050000 0500000000000000 80841e0000000000";
-    assert_packet(Body::Echo(echo), "0a", "c208a1f7", fields);
+    assert_packet(Body::Echo(echo), "0a", "4fd6ce75", fields);
+}
+
+#[test]
+fn parity() {
+    let parity = Parity {
+        first: 0x0203,
+        covered: 0x8001,
+        row: 1,
+        sum: b"fourteen bytes, abc",
+    };
+    let sum = "666f75727465656e 2062797465732c20 616263";
+    let fields = format!("0302000000000000 0180 01 {sum}");
+    assert_packet(Body::Parity(parity), "0b", "d80bc37e", &fields);
 }
 
 /// The reason why these fields are no packet, whatever the checksum.
@@ -162,7 +177,19 @@ fn fields_out_of_bounds_are_refused() {
         upto,
         receivers: 1,
     };
+    let parity = |first, covered, row| {
+        Body::Parity(Parity {
+            first,
+            covered,
+            row,
+            sum: &[0; 14],
+        })
+    };
     for refused in [
+        parity(0, 1, 0),
+        parity(u64::MAX - 16, 1, 0),
+        parity(1, 2, 0),
+        parity(1, 1, ROWS_MAX),
         Body::Data(data(0, 0)),
         Body::Data(data(5, 5)),
         Body::Repair(data(WINDOW_MAX + 2, 1)),
@@ -179,6 +206,7 @@ fn fields_out_of_bounds_are_refused() {
         Body::Data(data(WINDOW_MAX + 1, 1)),
         Body::Heartbeat(heartbeat(0, 0)),
         Body::Ack(report(9, 8)),
+        parity(u64::MAX - 17, u16::MAX, ROWS_MAX - 1),
     ] {
         assert!(Packet::decode(&encoded(legal)).is_ok(), "{legal:?}");
     }
@@ -221,7 +249,7 @@ fn other_versions_and_kinds_are_refused() {
     };
     assert_eq!(changed(0, 11), DecodeError::UnknownVersion);
     assert_eq!(changed(1, 0), DecodeError::UnknownKind);
-    assert_eq!(changed(1, 11), DecodeError::UnknownKind);
+    assert_eq!(changed(1, 13), DecodeError::UnknownKind);
     assert_eq!(changed(2, 1), DecodeError::BadValue);
     assert_eq!(changed(1, 7), DecodeError::Damaged);
     assert_eq!(changed(9, 0), DecodeError::Damaged);

@@ -51,6 +51,7 @@ impl Site {
             highest: 0,
             known: false,
             rated: false,
+            parity: false,
         };
         site.give(parent, &packet(Body::Joined(joined)));
         site.acknowledge(0);
