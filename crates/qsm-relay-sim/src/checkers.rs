@@ -5,6 +5,7 @@ mod cache;
 mod copies;
 mod gap;
 mod order;
+mod parity;
 mod rate;
 mod scope;
 mod spacing;
@@ -21,6 +22,7 @@ pub(crate) struct Checkers {
     asked: asked::Asked,
     spacing: spacing::Spacing,
     cache: cache::Cache,
+    parity: parity::Parity,
     /// Not where relays forget sessions in mid-stream.
     copies: Option<copies::Copies>,
     scope: Option<scope::Scope>,
@@ -36,6 +38,7 @@ impl Checkers {
             asked: asked::Asked::default(),
             spacing: spacing::Spacing::new(plan, timing.upstream_retry),
             cache: cache::Cache::new(plan),
+            parity: parity::Parity::new(plan),
             copies: (plan.kind != Kind::Long).then(copies::Copies::default),
             gap: (plan.kind == Kind::Standby).then(gap::Gap::default),
             rate: rate::Rate::new(plan),
@@ -56,6 +59,7 @@ impl Checkers {
         self.asked.step(step, network)?;
         self.spacing.step(step, network)?;
         self.cache.step(step, network)?;
+        self.parity.step(step)?;
         if let Some(copies) = &mut self.copies {
             copies.step(step, network)?;
         }

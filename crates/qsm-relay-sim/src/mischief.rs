@@ -42,11 +42,13 @@ pub enum Mischief {
     GoneReported,
     /// Relays tell a tenth of what their children get.
     RatesLowered,
+    /// Sources and relays send each parity six times.
+    ParityRepeated,
 }
 
 impl Mischief {
     /// All known bugs.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::DeliveredTwice,
         Self::Withheld,
         Self::Corrupted,
@@ -60,6 +62,7 @@ impl Mischief {
         Self::RelayStandbyIgnored,
         Self::GoneReported,
         Self::RatesLowered,
+        Self::ParityRepeated,
     ];
 
     /// Spoils what an application is told.
@@ -76,6 +79,15 @@ impl Mischief {
                 intact: false,
             }],
             _ => vec![told],
+        }
+    }
+
+    /// How often a source or relay sends a packet of its own to a child.
+    pub(crate) fn parent_says(self, bytes: &[u8]) -> usize {
+        let parity = |packet: Packet<'_>| matches!(packet.body, Body::Parity(_));
+        match self {
+            Self::ParityRepeated if Packet::decode(bytes).is_ok_and(parity) => 6,
+            _ => 1,
         }
     }
 

@@ -584,11 +584,15 @@ impl Network {
         match &mut self.nodes[node].role {
             Role::Source(source) => match source.poll_transmit(bytes)? {
                 To::Address(address) => Some(vec![address]),
-                To::Children(links) => Some(source.addresses(links).collect()),
+                To::Children(links) => {
+                    let to: Vec<SocketAddr> = source.addresses(links).collect();
+                    Some(to.repeat(self.mischief.parent_says(bytes)))
+                }
             },
             Role::Relay(relay) => {
                 let to = relay.as_mut()?.poll_transmit(bytes)?;
-                Some(vec![to; self.mischief.relay_says(bytes)])
+                let times = self.mischief.relay_says(bytes) * self.mischief.parent_says(bytes);
+                Some(vec![to; times])
             }
             Role::Receiver(receiver) => Some(vec![receiver.as_mut()?.poll_transmit(bytes)?]),
         }

@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::network::SOURCE;
 
 /// The version of the draw: the same seed gives another run under another version.
-pub const DRAW: u32 = 5;
+pub const DRAW: u32 = 6;
 /// Payload of packets where the rate is judged, so that all take 1,000 bytes of a link.
 pub const NARROW_PAYLOAD_BYTES: usize = 936;
 /// Bytes that such a packet takes.
@@ -92,6 +92,8 @@ pub struct Plan {
     pub window: u64,
     /// The source adapts its rate.
     pub rated: bool,
+    /// It and all relays send parity.
+    pub parity: bool,
     /// Bytes a second of the way to the first relay, and bytes of its queue, in a run of [`Kind::Narrow`].
     pub bottleneck: Option<(u64, u64)>,
     /// Packets of a million that are lost on each link, in a run of [`Kind::Scope`].
@@ -135,6 +137,7 @@ impl Plan {
             interval_ms: 1 + random.below(6),
             window: 1 << (6 + random.below(5)),
             rated: false,
+            parity: false,
             bottleneck: None,
             data_loss_ppm: 0,
             faults: Vec::new(),
@@ -147,13 +150,18 @@ impl Plan {
             plan.draw_standby(&mut random);
             return plan;
         }
+        // Apart from the rest likewise.
+        let parity = Random::new(Seed(seed), "parity").below(2) == 0;
         if kind == Kind::Narrow {
             plan.draw_narrow(&mut random);
+            plan.parity = parity;
             return plan;
         }
         plan.rated = random.below(4) == 0;
+        plan.parity = plan.rated && parity;
         plan.draw_tree(&mut random);
         plan.draw_links(&mut random);
+        plan.lighten();
         plan.draw_faults(&mut random);
         plan.draw_caches(&mut random);
         plan
@@ -277,6 +285,17 @@ impl Plan {
         }
     }
 
+    /// With parity more packets, and losses that are not heavy, so that there is some.
+    fn lighten(&mut self) {
+        if self.parity {
+            self.packets *= 4;
+            self.link.loss_ppm /= 4;
+            for (_, link) in &mut self.links {
+                link.loss_ppm /= 8;
+            }
+        }
+    }
+
     /// In a half of the runs two of three relays keep packets, few or all.
     fn draw_caches(&mut self, random: &mut Random) {
         let some = random.below(2) == 0;
@@ -343,7 +362,11 @@ impl fmt::Display for Plan {
             self.packets,
             self.interval_ms - 1,
             self.window,
-            if self.rated { ", rate adapted" } else { "" }
+            match (self.rated, self.parity) {
+                (true, true) => ", rate adapted, parity",
+                (true, false) => ", rate adapted",
+                (false, _) => "",
+            }
         )?;
         writeln!(f, "parents of relays 1 on: {:?}", self.relays)?;
         writeln!(f, "parents of the receivers behind: {:?}", self.receivers)?;

@@ -122,6 +122,9 @@ impl<'a> Simulation<'a> {
         for (at, bytes) in plan.caches.iter().enumerate() {
             network.set_cache(at + 1, *bytes);
         }
+        if plan.parity {
+            network.send_parity();
+        }
         for parent in &plan.receivers {
             network.add_receiver(*parent);
         }

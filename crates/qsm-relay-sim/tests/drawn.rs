@@ -29,7 +29,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 /// Bugs, with the checkers that may notice them, and the seeds within which one of them does.
-const BUGS: [(Mischief, &[&str], u64); 13] = [
+const BUGS: [(Mischief, &[&str], u64); 14] = [
     (Mischief::DeliveredTwice, &["order"], 3),
     (Mischief::Withheld, &["order"], 3),
     (Mischief::Corrupted, &["order"], 3),
@@ -51,6 +51,7 @@ const BUGS: [(Mischief, &[&str], u64); 13] = [
     ),
     (Mischief::GoneReported, &["rest"], 3),
     (Mischief::RatesLowered, &["rate", "progress"], 30),
+    (Mischief::ParityRepeated, &["parity"], 60),
 ];
 
 #[test]
