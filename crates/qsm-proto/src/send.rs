@@ -631,18 +631,21 @@ impl SendStream {
             passed <= arrived && arrived <= highest,
             "passed {passed} <= arrived {arrived} <= highest {highest}"
         );
-        let sum = |from| -> usize { self.store.after(from).map(store::SentPacket::length).sum() };
-        assert_eq!(self.closed_bytes, sum(highest), "unsent bytes");
-        assert_eq!(
-            self.in_flight_bytes,
-            sum(passed) - sum(highest),
-            "bytes in flight"
-        );
-        assert_eq!(
-            self.under_way_bytes,
-            sum(arrived) - sum(highest),
-            "bytes under way"
-        );
+        let (mut unsent, mut in_flight, mut under_way) = (0, 0, 0);
+        for (number, packet) in (passed + 1..).zip(self.store.after(passed)) {
+            let bytes = packet.length();
+            if number > highest {
+                unsent += bytes;
+                continue;
+            }
+            in_flight += bytes;
+            if number > arrived {
+                under_way += bytes;
+            }
+        }
+        assert_eq!(self.closed_bytes, unsent, "unsent bytes");
+        assert_eq!(self.in_flight_bytes, in_flight, "bytes in flight");
+        assert_eq!(self.under_way_bytes, under_way, "bytes under way");
         assert!(
             self.relief.bytes <= self.in_flight_bytes && self.relief.packets <= highest - passed,
             "{:?} of {} bytes in flight",
