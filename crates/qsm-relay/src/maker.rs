@@ -87,10 +87,17 @@ impl Hop {
         }
     }
 
+    /// Ends the sample, and what has been earned where nothing is needed any more.
+    fn look(&mut self, passed: u64) {
+        self.measure(passed);
+        if self.rows(passed, BLOCK_MAX) == 0 {
+            (self.needs_since, self.budget) = (None, 0);
+        }
+    }
+
     /// Earns what parities may take beside so many bytes of data, and saves up no more than `most`. Rule R-RELAY-72.
     fn earn(&mut self, now: Instant, passed: u64, bytes: u64, most: u64) {
         if self.rows(passed, BLOCK_MAX) == 0 {
-            (self.needs_since, self.budget) = (None, 0);
             return;
         }
         let needs = now.since(*self.needs_since.get_or_insert(now));
@@ -350,7 +357,7 @@ impl ParityMaker {
     /// A block that begins with this packet, if some child needs one.
     fn open(&mut self, now: Instant, sequence: u64) -> Option<Block> {
         let passed = self.passed;
-        self.hops.iter_mut().for_each(|hop| hop.measure(passed));
+        self.hops.iter_mut().for_each(|hop| hop.look(passed));
         self.hops.retain(|hop| hop.is_of_interest(passed));
         let hops = self.hops.iter();
         let needs = hops.map(|hop| (hop, hop.rows(self.passed, BLOCK_MAX)));
@@ -629,8 +636,10 @@ mod tests {
         parent.parities.clear();
         parent.pass(CALM - SAMPLE, 100);
         assert_eq!(parent.count(1), 0, "its loss is one percent as before");
-        parent.lose(1000, 100, &[1]);
-        assert!(parent.count(1) > 0);
+        let data = parent.data_bytes;
+        parent.lose(1200, 100, &[1]);
+        let share = parent.parity_bytes(1) as f64 / (parent.data_bytes - data) as f64;
+        assert!(share > 0.0 && share < 0.05, "{share}: it begins anew");
         parent.maker.quiet(1);
         parent.parities.clear();
         parent.lose(1500, 100, &[1]);
