@@ -376,3 +376,49 @@ fn two_sites_get_a_stream_whole_though_a_relay_is_killed_and_a_port_changes() {
     writer.join().unwrap();
     assert_code(&publisher.output(), 0);
 }
+
+/// R-RELAY-70, R-RELAY-74: over a link of 20 ms that loses a percent.
+#[test]
+fn what_a_long_link_loses_is_restored_by_parity_unless_it_is_off() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let far_site = lab.add_site().unwrap();
+    let shape = LinkShape {
+        delay: Duration::from_millis(20),
+        loss_ppm: 10_000,
+        ..LinkShape::default()
+    };
+    lab.link(lab.first_site(), far_site, shape).unwrap();
+    let near = lab.add_hosts(1).unwrap()[0];
+    let far = lab.add_host_at(far_site).unwrap();
+    let source = format!("{}:4490", lab.host(near).address());
+    for parity in ["auto", "off"] {
+        let words = ["relay", "pub", "news", "--listen", &source];
+        // So that it takes some seconds.
+        let options = ["--max-rate", "120k", "--parity", parity];
+        let mut publisher = start_words(&lab, near, &[&words[..], &options].concat());
+        let words = [
+            "relay", "sub", "news", "--parent", &source, "--stats", "json",
+        ];
+        let mut sub = start_words(&lab, far, &words);
+        let lines = Lines::of_stdout(&mut sub.0);
+        let mut stdin = publisher.0.stdin.take().unwrap();
+        let writer = thread::spawn(move || {
+            for number in 0..MESSAGES {
+                writeln!(stdin, "{}", line(number)).unwrap();
+            }
+        });
+        let expected: Vec<String> = (0..MESSAGES).map(line).collect();
+        assert_eq!(lines.iter().collect::<Vec<_>>(), expected);
+        writer.join().unwrap();
+        assert_code(&publisher.output(), 0);
+        let output = sub.output();
+        assert_code(&output, 0);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let (_, restored) = said.split_once("\"parity_restored\":").unwrap();
+        let is_none = restored.starts_with("0,");
+        assert_eq!(is_none, parity == "off", "{said}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use qsm_relay::{SessionId, Timing};
 use sha2::{Digest, Sha256};
 
@@ -10,6 +11,15 @@ const FIRST_TRIPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_mil
 
 /// Ending that tells the sealed stream of a name from the open one: no name has it, since UTF-8 has no such byte.
 const SEALED: &[u8] = b"\xffsealed";
+
+/// Parity ahead of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ParityMode {
+    /// To children whose own hop loses packets and is long
+    Auto,
+    /// None
+    Off,
+}
 
 /// The session that a stream's name stands for: the first twelve bytes of SHA-256 of it, with an ending if its
 /// contents are sealed, little-endian.

@@ -52,6 +52,7 @@ use super::input::Input;
 use super::place::{LISTEN, parent_address};
 use super::port::Port;
 use super::publisher::{Audience, Origin, Publisher};
+use super::stream::ParityMode;
 use crate::commands::subscribe::Full;
 use crate::group_name::check_pattern;
 use crate::node;
@@ -135,6 +136,10 @@ pub(crate) struct LinkArgs {
     /// Protection from relays between.
     #[command(flatten)]
     pub(crate) content: ContentArgs,
+    /// Send other sites parity ahead of requests, where the way there is long and its first hop loses packets: a loss
+    /// then costs no round trip. At most a quarter of what they get; none where nothing is lost, or much
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) link_parity: ParityMode,
     /// Lose this share of what comes from other gateways, on purpose
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub(crate) link_loss: u32,
@@ -353,6 +358,7 @@ impl Gateway {
             is_sealed: content.content_key.is_some(),
             window: args.window,
             max_rate: args.max_rate,
+            parity: args.links.link_parity,
             audience: Audience::Present,
         };
         let outward = Outward {
