@@ -41,5 +41,6 @@ pub use question::{Answer, Question};
 pub use server::{ANSWER_TIME, AdminSocket, QUESTION_BYTES_MAX, QUESTION_TIME};
 pub use service::{RepairLimitState, ServiceState};
 pub use state::{
-    GroupState, MemberState, NodeState, Reach, ReceivingState, RegionState, SendingState,
+    DescribedNode, GroupState, MemberState, NodeState, Reach, ReceivingState, RegionState,
+    SendingState,
 };

@@ -39,6 +39,24 @@ pub struct GroupState {
     pub receives: bool,
     /// The regions that its messages go to.
     pub regions: Vec<RegionState>,
+    /// Nodes of the cluster that describe themselves, as far as the membership service tells.
+    #[serde(default)]
+    pub described: Vec<DescribedNode>,
+}
+
+/// A node that describes itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DescribedNode {
+    /// Its name.
+    pub name: String,
+    /// Its id in hexadecimal, a point, and the number of its life.
+    pub node: String,
+    /// Why nobody waits for it; `None`: it takes part.
+    pub away: Option<String>,
+    /// Nobody hears it, so that its description is of the past.
+    pub silent: bool,
+    /// Its own word, without control characters.
+    pub description: String,
 }
 
 /// A region, as a member, or a publisher to it, sees it.

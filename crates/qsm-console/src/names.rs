@@ -168,6 +168,7 @@ mod tests {
             about: None,
             rates: None,
             grant: None,
+            description: None,
         }
     }
 

@@ -217,6 +217,7 @@ mod tests {
             about: None,
             rates: None,
             grant: None,
+            description: None,
         }
     }
 

@@ -202,8 +202,10 @@ pub const TO_SERVICE: &[Variant] = &[
         )
         .drawn("members")],
     ),
+    variant(16, "Description", &[DESCRIPTION.drawn("text")]),
 ];
 
+const DESCRIPTION: Field = text("description", "the node's word on itself");
 const GRANT: Field = text("grant", "key and rights of the node");
 const NODE_ROW: &[Field] = &[
     ORIGIN,
@@ -217,6 +219,7 @@ const NODE_ROW: &[Field] = &[
     optional("about_given", &AN_ABOUT).drawn("optional About"),
     optional("rates_given", &SOME_RATES).drawn("optional Rates"),
     optional("grant_given", &GRANT).drawn("optional grant"),
+    optional("description_given", &DESCRIPTION).drawn("optional description"),
 ];
 const GROUP_ROW: &[Field] = &[
     GROUP,

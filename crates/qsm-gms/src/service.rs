@@ -5,6 +5,7 @@ mod batches;
 mod classes;
 mod deafness;
 mod decisions;
+mod descriptions;
 mod detector;
 mod enquiries;
 mod expulsion;
@@ -35,6 +36,7 @@ use qsm_wire::{Beacon, Header, HeaderTemplate, Incarnation, NodeId, Origin};
 
 use self::allowance::Allowance;
 use self::deafness::Deafness;
+use self::descriptions::Descriptions;
 use self::detector::Detector;
 use self::foreign::Foreign;
 use self::hold::Hold;
@@ -84,6 +86,7 @@ pub struct Service {
     damage: DamageLog,
     strains: Strains,
     profiles: Profiles,
+    descriptions: Descriptions,
     rights: RightsTable,
     traffic: Traffic,
     /// Nodes that were shut out for being slow, and have not come back.
@@ -145,6 +148,7 @@ impl Service {
             damage: DamageLog::default(),
             strains: Strains::default(),
             profiles: Profiles::default(),
+            descriptions: Descriptions::default(),
             rights: RightsTable::new(config.rights_needed),
             traffic: Traffic::default(),
             slow_expelled: BTreeSet::new(),

@@ -28,6 +28,10 @@ qsm_metrics::metrics! {
         plan_unwanted_ns: gauge(nanoseconds),
         /// Reports of nodes of how much they publish to each group, for plans.
         rates_told: counter(messages),
+        /// Descriptions of nodes, for lists (R-MEM-21).
+        descriptions_told: counter(messages),
+        /// Of these, ones that are none, or for which there was no memory: their nodes have no description.
+        descriptions_refused: counter(messages),
         /// Regions closed.
         regions_closed: counter(regions),
         /// Regions that had to share an address because the budget was used up.

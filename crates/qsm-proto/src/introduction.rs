@@ -1,11 +1,13 @@
 //! What a node says of itself to the membership service, for lists: host and version when it is
-//! admitted, and how many messages it sends and receives, when that has changed (R-MEM-19).
+//! admitted, and how many messages it sends and receives, when that has changed (R-MEM-19); and the
+//! description that its program gives (R-MEM-21).
 
 use core::time::Duration;
 
 use qsm_wire::NodeId;
 use qsm_wire::membership::{About, Rates};
 
+use crate::description::Describer;
 use crate::{Instant, Introduction};
 
 /// Time over which rates are counted, and between two words on them.
@@ -32,6 +34,7 @@ pub(crate) struct Reporter {
     since: Instant,
     counted: Counted,
     said: Option<Rates>,
+    pub(crate) describer: Describer,
 }
 
 impl Reporter {
@@ -44,6 +47,7 @@ impl Reporter {
             since: now,
             counted: Counted::default(),
             said: None,
+            describer: Describer::default(),
         }
     }
 
@@ -54,6 +58,7 @@ impl Reporter {
         let apart = self.node.0 % crate::nanoseconds(spread);
         self.due = Some(now.after(FIRST + Duration::from_nanos(apart)));
         (self.since, self.counted, self.said) = (now, counted, None);
+        self.describer.admitted(now);
         let about = About {
             host: self.introduction.host.clone(),
             version: self.introduction.version.clone(),
@@ -62,9 +67,10 @@ impl Reporter {
         about.is_valid().then_some(about)
     }
 
-    /// When [`Reporter::report`] has something to do.
+    /// When [`Reporter::report`] has something to do, or a description is to be said.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.due
+        let due = [self.due, self.describer.due()];
+        due.into_iter().flatten().min()
     }
 
     /// The rates, if they are due and have changed.

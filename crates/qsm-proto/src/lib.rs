@@ -39,6 +39,7 @@ mod closing;
 mod config;
 mod damage;
 mod delays;
+mod description;
 mod endpoint;
 pub mod enquiry;
 mod event;

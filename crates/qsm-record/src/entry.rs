@@ -227,6 +227,7 @@ mod tests {
                 },
             ),
             at(9, Input::Drops { packets: 300 }),
+            at(9, Input::Describe { text: "a desk" }),
             at(
                 9,
                 Input::Enter {

@@ -34,6 +34,11 @@ pub enum Input<'a> {
         /// What came.
         bytes: &'a [u8],
     },
+    /// `describe`
+    Describe {
+        /// The description.
+        text: &'a str,
+    },
     /// `note_drops`
     Drops {
         /// Packets that the kernel dropped.
@@ -149,6 +154,7 @@ mod tag {
     pub(super) const SOJOURN: u8 = 34;
     pub(super) const FOREIGN: u8 = 35;
     pub(super) const BATCHING: u8 = 36;
+    pub(super) const DESCRIBE: u8 = 37;
 }
 
 /// Addresses that datagrams came from have numbers once they have occurred.
@@ -164,6 +170,7 @@ impl Input<'_> {
             Self::Batching { .. } => tag::BATCHING,
             Self::Close => tag::CLOSE,
             Self::Datagram { .. } => tag::DATAGRAM,
+            Self::Describe { .. } => tag::DESCRIBE,
             Self::Drops { .. } => tag::DROPS,
             Self::Enter { .. } => tag::ENTER,
             Self::Event => tag::EVENT,
@@ -197,6 +204,7 @@ impl Input<'_> {
                 addresses.put_address(*from, to);
                 to.bytes(bytes);
             }
+            Self::Describe { text } => to.text(text),
             Self::Drops { packets } => to.number(*packets),
             Self::Enter { role, groups } | Self::Exit { role, groups } => {
                 to.flag(*role == Role::Publisher);
@@ -260,6 +268,9 @@ impl<'a> Input<'a> {
             tag::DATAGRAM => Self::Datagram {
                 from: address(fields)?,
                 bytes: fields.bytes()?,
+            },
+            tag::DESCRIBE => Self::Describe {
+                text: fields.text()?,
             },
             tag::DROPS => Self::Drops {
                 packets: fields.number()?,
@@ -397,6 +408,9 @@ impl fmt::Display for Input<'_> {
             Self::Close => f.write_str("the node closes"),
             Self::Datagram { from, bytes } => {
                 write!(f, "a datagram of {} bytes from {from}", bytes.len())
+            }
+            Self::Describe { text } => {
+                write!(f, "the node is described in {} bytes", text.len())
             }
             Self::Drops { packets } => write!(f, "the kernel dropped {packets} packets"),
             Self::Enter { role, groups } => {

@@ -307,6 +307,10 @@ impl Player {
                 endpoint.note_foreign(now, *at);
                 None
             }
+            Input::Describe { text } => {
+                endpoint.describe(now, (*text).to_owned());
+                None
+            }
             Input::Drops { packets } => {
                 endpoint.note_drops(now, *packets);
                 None

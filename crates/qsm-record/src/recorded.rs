@@ -212,6 +212,13 @@ impl Recorded {
         self.done();
     }
 
+    /// As [`Endpoint::describe`].
+    pub fn describe(&mut self, now: Instant, text: String) {
+        self.note(now, || Input::Describe { text: &text });
+        self.endpoint.describe(now, text);
+        self.done();
+    }
+
     /// As [`Endpoint::note_drops`].
     pub fn note_drops(&mut self, now: Instant, packets: u64) {
         self.note(now, || Input::Drops { packets });

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// The protocol version in the first byte of every datagram (R-PKT-2).
-pub const VERSION: u8 = 16;
+pub const VERSION: u8 = 17;
 /// Bytes of the header that every datagram begins with.
 pub const HEADER_BYTES: usize = 24;
 /// Bytes at the end of a datagram that a protected packet uses for its authentication tag.

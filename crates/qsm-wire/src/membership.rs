@@ -19,8 +19,8 @@ pub use self::decision::{
 };
 pub use self::member::{AwayReason, Member, Sender};
 pub use self::request::{
-    About, GroupRate, GroupRates, GroupReport, Hello, NOTHING_OWED_MAX, QueryKind, Rates,
-    RegionReport, Role, Strain, ToService,
+    About, DESCRIPTION_BYTES_MAX, GroupRate, GroupRates, GroupReport, Hello, NOTHING_OWED_MAX,
+    QueryKind, Rates, RegionReport, Role, Strain, ToService, is_description,
 };
 pub use self::update::{
     GroupLifetime, GroupStart, MemberFilter, OriginDemand, RepairLimit, Signer, ToldLimit, Update,

@@ -55,7 +55,7 @@ const TOLD: ToldLimit = ToldLimit {
 
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
-    let expected = bytes_of(&format!("10 {kind} 00 {REST} {fields}"));
+    let expected = bytes_of(&format!("11 {kind} 00 {REST} {fields}"));
     assert_eq!(hex(&body.encode(&HEADER)), hex(&expected));
     assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
@@ -76,7 +76,7 @@ fn header_with_a_hop() {
         hop: Hop::PullRepair,
         ..HEADER
     };
-    let expected = "10 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
+    let expected = "11 0c 00 04 c4c3c2c1 8877665544332211 03000000 00000000";
     assert_eq!(Owned::Solicit.encode(&header), bytes_of(expected));
     assert_eq!(Kind::peek(&bytes_of(expected)), Some(Kind::Solicit));
     assert_eq!(Hop::peek(&bytes_of(expected)), Some(Hop::PullRepair));
@@ -760,6 +760,7 @@ fn answers_to_queries() {
         about: region.map(|_| about()),
         rates: region.map(|_| RATES),
         grant: region.map(|_| "k".to_owned()),
+        description: region.map(|_| "d".to_owned()),
     };
     assert_from_service(
         &answer(Ok(AnswerRows::Nodes(vec![
@@ -768,8 +769,8 @@ fn answers_to_queries() {
         ]))),
         "05 08000000 02000000
          9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 01 04000000 01000000 02000000 01 01 01
-         01 0200 6831 0300 312e32 0700000000000000 01 09000000 0a000000 01 0100 6b
-         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000 00 00 00 00 00",
+         01 0200 6831 0300 312e32 0700000000000000 01 09000000 0a000000 01 0100 6b 01 0100 64
+         9900000000000000 02000000 0200 6e31 04 0a4e0001 8311 00 01000000 02000000 00 00 00 00 00 00",
     );
     let group = GroupRow {
         group: GroupId(7),

@@ -5,9 +5,9 @@
 mod support;
 
 use qsm_wire::membership::{
-    About, FromService, GroupAnswer, GroupDecision, GroupRate, GroupRates, GroupWay, NearRegion,
-    OriginDemand, PlanLimits, QueryKind, Rates, RegionDecision, RegionHints, RegionKind, Signer,
-    Strain, ToService, Update,
+    About, DESCRIPTION_BYTES_MAX, FromService, GroupAnswer, GroupDecision, GroupRate, GroupRates,
+    GroupWay, NearRegion, OriginDemand, PlanLimits, QueryKind, Rates, RegionDecision, RegionHints,
+    RegionKind, Signer, Strain, ToService, Update, is_description,
 };
 use qsm_wire::{
     AdmissionStage, GroupId, Header, Hop, Incarnation, Kind, ListQuery, ListReply, NodeId, Origin,
@@ -39,7 +39,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 #[track_caller]
 fn assert_packet(kind: &str, body: &Owned, fields: &str) {
     let rest = "00 c4c3c2c1 8877665544332211 03000000 00000000";
-    let expected = bytes_of(&format!("10 {kind} 00 {rest} {fields}"));
+    let expected = bytes_of(&format!("11 {kind} 00 {rest} {fields}"));
     assert_eq!(body.encode(&HEADER), expected);
     assert_listed("packet", &expected);
     let packet = Packet::decode(&expected).expect("legal");
@@ -249,6 +249,8 @@ fn a_nodes_word_on_itself() {
     };
     let fields = "0d 01000000 07000000 c4090000 01";
     assert_to_service(&ToService::GroupRates(rates), fields);
+    let text = "site".to_owned();
+    assert_to_service(&ToService::Description { text }, "10 0400 73697465");
     for (host, version) in [
         ("h".repeat(65), String::new()),
         (String::new(), "1\n".to_owned()),
@@ -259,6 +261,18 @@ fn a_nodes_word_on_itself() {
             uptime_ms: 0,
         };
         assert!(!about.is_valid());
+    }
+}
+
+// Rule R-MEM-21.
+#[test]
+fn a_description_is_bounded_and_has_no_control_characters() {
+    let longest = "d".repeat(DESCRIPTION_BYTES_MAX);
+    for text in ["", "fra ist auch schön", &longest] {
+        assert!(is_description(text), "{text}");
+    }
+    for text in ["\u{1b}[2J", "two\nlines", "\u{9b}", &format!("{longest}d")] {
+        assert!(!is_description(text), "{text:?}");
     }
 }
 

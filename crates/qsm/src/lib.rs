@@ -154,8 +154,9 @@ pub use qsm_proto::{
 pub use qsm_record::{OpenError as RecordingError, Stopped as RecordingEnd};
 pub use qsm_seal::{Cipher, ClusterKey, KeyError, KeyId};
 pub use qsm_wire::membership::{
-    About, AwayReason, GROUP_NAME_BYTES_MAX, GroupDecision, GroupRow, GroupWay, Member, NearRegion,
-    NodeRow, PlanLimits, Rates, RegionDecision, RegionHints, RegionKind, RegionRow, RepairLimit,
+    About, AwayReason, DESCRIPTION_BYTES_MAX, GROUP_NAME_BYTES_MAX, GroupDecision, GroupRow,
+    GroupWay, Member, NearRegion, NodeRow, PlanLimits, Rates, RegionDecision, RegionHints,
+    RegionKind, RegionRow, RepairLimit,
 };
 pub use qsm_wire::{
     ChannelId, DATA_HEADER_BYTES, GroupId, Hop, Incarnation, NodeId, Origin, RegionId, ViewNumber,

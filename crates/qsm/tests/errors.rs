@@ -4,12 +4,12 @@ mod common;
 
 use std::net::UdpSocket;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Site};
 use qsm::{
-    CloseReason, Family, Limits, NetworkOptions, Node, PortError, RecvError, RequestError,
-    SendError, StartError,
+    CloseReason, DESCRIPTION_BYTES_MAX, Family, Limits, NetworkOptions, Node, PortError, RecvError,
+    RequestError, SendError, StartError,
 };
 
 fn start_error(builder: qsm::Builder) -> (StartError, String) {
@@ -170,6 +170,33 @@ fn without_a_service_requests_time_out_and_are_withdrawn() {
     assert!(node.publisher("x").is_err());
     assert!(node.list_nodes().is_err());
     assert!(node.stats().unwrap().subscriptions.is_empty());
+    node.shutdown(PATIENCE).unwrap();
+}
+
+// Rule R-MEM-21.
+#[test]
+fn a_description_is_listed_and_one_that_is_none_is_refused() {
+    let node = Site::new().first("a");
+    let is = |text: Option<&str>| {
+        let until = Instant::now() + PATIENCE;
+        while node.list_nodes().unwrap()[0].description.as_deref() != text {
+            assert!(Instant::now() < until, "{text:?} is not listed");
+        }
+    };
+    is(None);
+    let longest = "d".repeat(DESCRIPTION_BYTES_MAX);
+    node.describe("third row").unwrap();
+    is(Some("third row"));
+    node.describe(&*longest).unwrap();
+    for text in [&*format!("{longest}d"), "two\nlines", "\u{1b}[2J"] {
+        let error = node.describe(text).unwrap_err().to_string();
+        assert!(
+            error.contains("at most 1024 bytes") && error.contains("give a shorter one"),
+            "{error}"
+        );
+    }
+    node.describe("").unwrap();
+    is(None);
     node.shutdown(PATIENCE).unwrap();
 }
 

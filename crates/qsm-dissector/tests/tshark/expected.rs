@@ -468,6 +468,10 @@ pub(crate) fn of_request_message(message: &ToService) -> Sheet {
         }
         ToService::Foreign { region } => of_foreign(out, region),
         ToService::NothingOwed { members } => of_nothing_owed(out, members),
+        ToService::Description { text } => {
+            out.put("to_service", 16);
+            out.text("description", text);
+        }
         other => panic!("{other:?} is compared nowhere"),
     }
     sheet
@@ -665,6 +669,13 @@ fn of_node(sheet: &mut Sheet, row: &NodeRow) {
     sheet.optional("grant_given", row.grant.as_ref(), |sheet, grant| {
         sheet.text("grant", grant);
     });
+    sheet.optional(
+        "description_given",
+        row.description.as_ref(),
+        |sheet, text| {
+            sheet.text("description", text);
+        },
+    );
 }
 
 fn of_group(sheet: &mut Sheet, row: &GroupRow) {

@@ -26,6 +26,7 @@ impl Registry {
             about: None,
             rates: None,
             grant: None,
+            description: None,
         });
         rows.collect()
     }

@@ -93,6 +93,7 @@ impl Service {
             row.deaf = self.deafness.is_deaf(self.now, node);
             (row.about, row.rates) = self.profiles.of(self.now, node);
             row.grant = self.rights.summary(node);
+            row.description = self.descriptions.of(node).cloned();
         }
         rows
     }

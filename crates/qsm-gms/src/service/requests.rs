@@ -55,6 +55,7 @@ impl Service {
                 self.stats.rates_told += 1;
                 self.traffic.note(node, rates);
             }
+            ToService::Description { text } => self.take_description(node, text),
             ToService::Query { request, kind } => self.take_query(node, request, kind),
             _ => self.stats.discard_message += 1,
         }
@@ -170,6 +171,14 @@ impl Service {
         match about.is_valid() {
             true => self.profiles.introduce(now, node, about),
             false => self.stats.discard_message += 1,
+        }
+    }
+
+    /// A node describes itself. Rule R-MEM-21.
+    fn take_description(&mut self, node: NodeId, text: String) {
+        match self.descriptions.describe(node, text) {
+            true => self.stats.descriptions_told += 1,
+            false => self.stats.descriptions_refused += 1,
         }
     }
 

@@ -88,6 +88,7 @@ impl Service {
         self.deafness.forget(origin.node);
         self.strains.forget(origin.node);
         self.profiles.forget(origin.node);
+        self.descriptions.forget(origin.node);
         self.traffic.forget(origin.node);
         match cause {
             EndCause::Goodbye => {

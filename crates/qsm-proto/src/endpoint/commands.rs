@@ -71,6 +71,17 @@ impl Endpoint {
         self.node.signing_key = Some(key);
     }
 
+    /// Describes this node by this text in lists from now on; by an empty one not any more. Said when it has changed,
+    /// every 2 s at most, to each service, by a node with an introduction. A service takes no text for which
+    /// [`is_description`](qsm_wire::membership::is_description) is false. Rule R-MEM-21.
+    pub fn describe(&mut self, now: Instant, text: String) {
+        self.advance(now);
+        if let Some(reporter) = &mut self.reporter {
+            reporter.describer.describe(text);
+        }
+        self.say_description();
+    }
+
     /// Asks the membership service for a list; an event will bear the returned number.
     pub fn query(&mut self, now: Instant, kind: QueryKind) -> u32 {
         let now = self.advance(now);

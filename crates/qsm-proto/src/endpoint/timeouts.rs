@@ -36,6 +36,7 @@ impl Endpoint {
         self.for_each_region(|cx| cx.part());
         self.for_each_region(|cx| cx.forget_ended());
         self.report_rates();
+        self.say_description();
         self.report_group_rates();
         self.go_on_closing();
     }
@@ -49,6 +50,16 @@ impl Endpoint {
         }
         if let Some(counts) = &mut self.group_counts {
             counts.admitted(now);
+        }
+        self.say_description();
+    }
+
+    /// Says the description that the application has given, if that is due.
+    pub(super) fn say_description(&mut self) {
+        let now = self.node.now;
+        let reporter = self.reporter.as_mut();
+        if let Some(text) = reporter.and_then(|reporter| reporter.describer.word(now)) {
+            self.membership.describe(now, text, &mut self.node.outbox);
         }
     }
 

@@ -177,6 +177,14 @@ impl Membership {
         }
     }
 
+    /// Says the description of this node, for lists. Lost when there is no service.
+    pub fn describe(&mut self, now: Instant, text: String, outbox: &mut Outbox) {
+        if self.goodbye_until.is_none() {
+            self.tell(&ToService::Description { text });
+            self.step(now, outbox);
+        }
+    }
+
     /// Says what this node publishes to groups, for plans. Lost when there is no service.
     pub fn group_rated(&mut self, now: Instant, rates: GroupRates, outbox: &mut Outbox) {
         if self.goodbye_until.is_none() {

@@ -32,6 +32,8 @@ pub struct NodeRow {
     pub rates: Option<Rates>,
     /// Its key and its rights, where the cluster takes tokens.
     pub grant: Option<String>,
+    /// A text on it, in its own words.
+    pub description: Option<String>,
 }
 
 /// A line of `qsm groups`.
@@ -162,7 +164,7 @@ pub enum FromService {
     },
 }
 
-record! { NodeRow { origin, name, address, region, subscriptions, publications, away, deaf, about, rates, grant } }
+record! { NodeRow { origin, name, address, region, subscriptions, publications, away, deaf, about, rates, grant, description } }
 record! { GroupRow { group, name, members, regions, publishers } }
 message! { RegionKind { 1 => Exact {}, 2 => Common {}, 3 => Merged {}, 4 => Private {}, } }
 record! { RegionRow { region, view, address, kind, groups, members } }

@@ -187,6 +187,11 @@ pub enum ToService {
     Rates(Rates),
     /// Messages that I publish to each group, for plans. Said when they have changed.
     GroupRates(GroupRates),
+    /// A text on me, for lists. Said when it has changed.
+    Description {
+        /// The text; none if it is empty. It is valid if [`is_description`] says so.
+        text: String,
+    },
     /// Something was strained here in the last second. Said each second, as long as it is.
     Strained {
         /// The region.
@@ -210,6 +215,15 @@ pub enum ToService {
 
 /// Most members in a [`ToService::NothingOwed`].
 pub const NOTHING_OWED_MAX: usize = 1024;
+
+/// Longest description of a node, bytes.
+pub const DESCRIPTION_BYTES_MAX: usize = 1024;
+
+/// Whether a text may be the description of a node: within its limit, and without control characters.
+#[must_use]
+pub fn is_description(text: &str) -> bool {
+    text.len() <= DESCRIPTION_BYTES_MAX && !text.chars().any(char::is_control)
+}
 
 /// A node's word on itself, for those who read lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -303,6 +317,7 @@ message! { ToService [1 => Hello] [11 => About] [12 => Rates] [13 => GroupRates]
     10 => Strained { region, strain },
     14 => Foreign { region },
     15 => NothingOwed { members },
+    16 => Description { text },
 } }
 
 codec!(ToService);

@@ -13,7 +13,7 @@ use super::dice::Dice;
 use super::draw::{address, origin};
 
 /// Variants of [`ToService`] that [`to_service`] draws.
-pub const TO_SERVICE: usize = 15;
+pub const TO_SERVICE: usize = 16;
 /// Variants of [`FromService`] that [`from_service`] draws.
 pub const FROM_SERVICE: usize = 8;
 
@@ -168,6 +168,7 @@ pub fn to_service(dice: &mut Dice, variant: usize) -> ToService {
         14 => ToService::NothingOwed {
             members: dice.list(4, origin),
         },
+        15 => ToService::Description { text: text(dice) },
         other => panic!("no variant {other}"),
     }
 }
@@ -365,6 +366,7 @@ fn node_row(dice: &mut Dice) -> NodeRow {
         about: dice.flag().then(|| about(dice)),
         rates: dice.flag().then(|| rates(dice)),
         grant: dice.flag().then(|| text(dice)),
+        description: dice.flag().then(|| text(dice)),
     }
 }
 

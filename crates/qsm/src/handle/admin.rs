@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use qsm_admin::{
-    Came, GapState, GroupState, MemberState, MessageState, MessageStreamState, NodeState,
-    PartsState, Reach, ReceivingState, RegionState, SendingState, Standing as Stands,
+    Came, DescribedNode, GapState, GroupState, MemberState, MessageState, MessageStreamState,
+    NodeState, PartsState, Reach, ReceivingState, RegionState, SendingState, Standing as Stands,
 };
 use qsm_proto::account::{
     GapAccount, GroupAccount, MemberAccount, MessageAccount, MessageStream, Parts, Reached,
@@ -36,16 +36,21 @@ pub(crate) fn node_state(snapshot: Snapshot) -> NodeState {
 
 /// Names of nodes; of a node that is not there its id.
 #[derive(Debug, Default)]
-pub(crate) struct Names(BTreeMap<Origin, String>);
+pub(crate) struct Names {
+    names: BTreeMap<Origin, String>,
+    described: Vec<DescribedNode>,
+}
 
 impl Names {
     pub(crate) fn new(rows: Vec<NodeRow>) -> Self {
-        let names = rows.into_iter().map(|row| (row.origin, row.name));
-        Self(names.collect())
+        Self {
+            described: rows.iter().filter_map(described).collect(),
+            names: rows.into_iter().map(|row| (row.origin, row.name)).collect(),
+        }
     }
 
     fn name(&self, node: NodeId) -> String {
-        let mut lives = self.0.iter().filter(|(origin, _)| origin.node == node);
+        let mut lives = self.names.iter().filter(|(origin, _)| origin.node == node);
         let name = lives.next().map(|(_, name)| name.clone());
         name.unwrap_or_else(|| format!("{:x}", node.0))
     }
@@ -58,7 +63,7 @@ impl Names {
         if let Some(origin) = parse_origin(text) {
             return Ok(origin);
         }
-        let mut named = self.0.iter().filter(|(_, name)| *name == text);
+        let mut named = self.names.iter().filter(|(_, name)| *name == text);
         match (named.next(), named.next()) {
             (Some((origin, _)), None) => Ok(*origin),
             (None, _) => Err(format!(
@@ -80,7 +85,20 @@ pub(crate) fn group_state(name: String, account: &GroupAccount, names: &Names) -
         published: account.published,
         receives: account.receives,
         regions: regions.map(|region| region_state(region, names)).collect(),
+        described: names.described.clone(),
     }
+}
+
+/// The node of a row, if it describes itself.
+fn described(row: &NodeRow) -> Option<DescribedNode> {
+    let is_silent = |reason| matches!(reason, AwayReason::Silent | AwayReason::Unreported);
+    Some(DescribedNode {
+        description: row.description.clone()?,
+        name: row.name.clone(),
+        node: row.origin.to_string(),
+        away: row.away.map(|reason| away(reason).to_owned()),
+        silent: row.away.is_some_and(is_silent),
+    })
 }
 
 fn region_state(region: &RegionAccount, names: &Names) -> RegionState {

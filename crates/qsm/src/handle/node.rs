@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use qsm_net::IoReport;
 use qsm_proto::account::{GroupAccount, MessageAccount};
-use qsm_wire::membership::{AnswerRows, GroupRow, NodeRow, QueryKind, RegionRow};
+use qsm_wire::membership::{
+    AnswerRows, DESCRIPTION_BYTES_MAX, GroupRow, NodeRow, QueryKind, RegionRow, is_description,
+};
 use qsm_wire::{NodeId, Origin};
 
 use crate::attach::client::Attached;
@@ -511,6 +513,50 @@ impl Node {
             AnswerRows::None | AnswerRows::Groups(_) | AnswerRows::Regions(_) => {
                 Err(RequestError::mixed_up())
             }
+        }
+    }
+
+    /// Describes this node for lists: others read it in [`NodeRow::description`], as the node's own word. It
+    /// replaces the one before; an empty text ends it. Of a node with several core threads, the first has it. It is
+    /// told to the membership service when it has changed, every 2 s at most, and kept for as long as the node lives.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let cluster = format!("doc-describe-{}", std::process::id());
+    /// # let builder = qsm::Node::builder().name("desk").cluster(cluster).interface("lo");
+    /// # let node = builder.embedded_service(qsm::Embedded::Always).start()?;
+    /// node.describe("trading floor, third row")?;
+    /// node.wait_admitted(std::time::Duration::from_secs(5))?;
+    /// # while node.list_nodes()?[0].description.is_none() {}
+    /// let described = |row: &qsm::NodeRow| row.description.as_deref() == Some("trading floor, third row");
+    /// assert!(node.list_nodes()?.iter().any(described));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RequestError::Refused`]: more than [`DESCRIPTION_BYTES_MAX`](crate::DESCRIPTION_BYTES_MAX) bytes, or control
+    /// characters. [`RequestError::NotAttached`].
+    pub fn describe(&self, text: impl Into<String>) -> Result<(), RequestError> {
+        let text = text.into();
+        if !is_description(&text) {
+            return Err(RequestError::Refused {
+                reason: format!(
+                    "a node's description has at most {DESCRIPTION_BYTES_MAX} bytes and no control characters, and \
+                     this one has {} bytes: give a shorter one, of one line",
+                    text.len()
+                ),
+            });
+        }
+        match &self.back {
+            NodeBack::Own(node) => {
+                node.describe(text);
+                Ok(())
+            }
+            NodeBack::Attached(_) => Err(RequestError::NotAttached {
+                what: "describing the engine's node",
+                remedy: "have its own process do it",
+            }),
         }
     }
 

@@ -348,6 +348,10 @@ impl OwnNode {
         names.iter().filter_map(made_for).collect()
     }
 
+    pub(crate) fn describe(&self, text: String) {
+        self.engines.at(0).shared.tell(Command::Describe { text });
+    }
+
     pub(crate) fn wait_admitted(&self, timeout: Duration) -> Result<(), RequestError> {
         let doing = "waiting to be admitted; is a membership service running and reachable?";
         let admitted = |reply, deadline| Command::WaitAdmitted { deadline, reply };

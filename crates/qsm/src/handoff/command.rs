@@ -47,6 +47,10 @@ pub(crate) enum Command {
         name: String,
         reply: Reply<Option<GroupAccount>>,
     },
+    /// This text is the node's description from now on.
+    Describe {
+        text: String,
+    },
     MessageAccount(MessageQuestion),
     /// A core of this node finds no membership service: start one, or say where it is.
     Embed,

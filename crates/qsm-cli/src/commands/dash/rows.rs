@@ -185,6 +185,7 @@ mod tests {
                 received: 2000,
             }),
             grant: None,
+            description: None,
         }
     }
 

@@ -256,6 +256,7 @@ mod tests {
 
     fn group(publishes: bool, regions: Vec<RegionState>) -> GroupState {
         GroupState {
+            described: Vec::new(),
             name: "news".to_owned(),
             number: 3,
             publishes,

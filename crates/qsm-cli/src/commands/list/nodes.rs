@@ -167,6 +167,7 @@ mod tests {
             about: None,
             rates: None,
             grant: None,
+            description: None,
         }
     }
 
@@ -182,6 +183,7 @@ mod tests {
                 received: 0,
             }),
             grant: None,
+            description: None,
             ..row()
         }
     }

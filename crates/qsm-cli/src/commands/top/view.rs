@@ -182,6 +182,7 @@ mod tests {
                 received: 2000,
             }),
             grant: None,
+            description: None,
         }
     }
 

@@ -27,6 +27,7 @@ impl Core {
             Command::Account { name, reply } => {
                 reply.answer(Ok(self.account(&name)));
             }
+            Command::Describe { text } => self.endpoint.describe(self.now, text),
             Command::Embed => self.embed_for_another(),
             Command::Events { inbox } => self.readers.add(inbox),
             Command::Feed {
