@@ -313,6 +313,7 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "qsm relay site lon --group 'prices/**' --from fra=a.fra.example:4490,fra=b.fra.example:4490",
         NotHere(TWO_GATEWAYS),
     ),
+    ("operate/relays.md", "qsm nodes --sites", Ends),
     (
         "operate/relays.md",
         "qsm token new links --name fra --publish site/fra --subscribe 'site/*' --node links/fra.key --output links/fra.token",

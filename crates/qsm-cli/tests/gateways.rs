@@ -4,14 +4,16 @@
 mod support;
 
 use std::thread;
+use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::keys::Keys;
 use support::relaying::{free_ports, relaying};
 use support::ticks::{Subscriber, Ticker};
-use support::{Cluster, Lines, Running, assert_code, stderr};
+use support::{Cluster, Lines, Running, assert_code, qsm, stderr};
 
 const SITES: [&str; 2] = ["fra", "lon"];
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two clusters of this host, with two gateways each.
 struct Plant {
@@ -215,6 +217,135 @@ fn gateways_may_end_and_begin_anew_one_after_the_other() {
     tick(&mut ticker, &mut near, &mut far);
     near.end();
     far.end();
+}
+
+impl Plant {
+    /// Waits until `qsm nodes --sites` in the second site says that it is so; does something meanwhile.
+    #[track_caller]
+    fn sees(&self, what: &str, is: impl Fn(&Value) -> bool, mut meanwhile: impl FnMut()) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let output = self.clusters[1].run(&["nodes", "--sites", "--json"], b"");
+            assert_code(&output, 0);
+            let sites: Value = serde_json::from_slice(&output.stdout).unwrap();
+            if is(&sites) {
+                return;
+            }
+            assert!(Instant::now() < until, "not seen: {what}: {sites:#}");
+            meanwhile();
+        }
+    }
+
+    /// These gateways of the second site publish the first one's messages, and these stand by.
+    #[track_caller]
+    fn sees_roles(&self, publishing: &[usize], standing_by: &[usize], meanwhile: impl FnMut()) {
+        let names = |numbers: &[usize]| {
+            let names = numbers.iter().map(|it| name(1, *it));
+            names.collect::<Vec<_>>()
+        };
+        let roles = json!([{ "site": SITES[0], "publishing": names(publishing),
+                             "standing_by": names(standing_by), "silent": [] }]);
+        self.sees("who publishes", |sites| sites["joined"] == roles, meanwhile);
+    }
+
+    /// This fault, or none, is seen in the second site.
+    #[track_caller]
+    fn sees_faults(&self, id: Option<&str>) {
+        let is = |sites: &Value| {
+            let faults = sites["faults"].as_array().unwrap();
+            match id {
+                None => faults.is_empty(),
+                Some(id) => faults.iter().any(|fault| fault["id"] == id),
+            }
+        };
+        self.sees(id.unwrap_or("no fault"), is, || {});
+    }
+
+    /// The sites that `qsm explain` says the group is joined with, as a gateway of the second site has it.
+    fn explained(&self, number: usize) -> Value {
+        let node = name(1, number);
+        let words = ["explain", "prices/eur", "--json", "--node", &node];
+        let output = qsm().args(words).output().unwrap();
+        assert_code(&output, 0);
+        let witnesses: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let cluster = self.clusters[1].option("--cluster");
+        // Other tests have gateways of the same name.
+        let mut witnesses = witnesses.as_array().unwrap().iter();
+        let own = witnesses
+            .find(|it| it["node"]["cluster"] == cluster)
+            .unwrap();
+        assert_eq!(own["group"].get("described"), None);
+        own["sites"].clone()
+    }
+}
+
+/// R-MEM-21, R-RELAY-64: lists and explanations say who publishes, who stands by, and what is wrong.
+#[test]
+fn operators_see_who_publishes_and_what_is_wrong_between_sites() {
+    let (plant, mut gateways) = Plant::start();
+    let (mut near, mut far) = (plant.subscriber(0), plant.subscriber(1));
+    let mut ticker = plant.ticker(0, "3");
+    // Both may publish the first message. By those that follow one of them hears that the other does.
+    let alone = |sites: &Value| sites["joined"][0]["publishing"].as_array().unwrap().len() == 1;
+    let mut first = 0;
+    plant.sees("that one publishes", alone, || {
+        first = tick(&mut ticker, &mut near, &mut far);
+    });
+    let other = 1 - first;
+    plant.sees_roles(&[first], &[other], || {});
+    plant.sees_faults(None);
+    let listed = plant.clusters[1].run(&["nodes", "--json"], b"");
+    let rows: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let mut rows = rows.as_array().unwrap().iter();
+    let row = rows.find(|row| row["name"] == name(1, first)).unwrap();
+    let (gateway, from) = (&row["gateway"], &row["gateway"]["from"][0]);
+    assert_eq!(
+        (&gateway["site"], &gateway["to"]["gateways"]),
+        (&"lon".into(), &2.into())
+    );
+    assert_eq!(
+        (&from["site"], &from["role"]),
+        (&"fra".into(), &"publishing".into())
+    );
+    for (link, at) in from["links"].as_array().unwrap().iter().zip(&plant.at[0]) {
+        assert_eq!(
+            (&link["state"], &link["address"]),
+            (&"reached".into(), &(&**at).into())
+        );
+        assert!(link["round_trip_us"].as_u64().unwrap() > 0, "{link}");
+    }
+    let told = plant.clusters[1].run(&["nodes"], b"");
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert!(
+        told.contains("lon: publishing fra") && told.contains("lon: standing by fra"),
+        "{told}"
+    );
+    assert_eq!(
+        plant.explained(other)["joined"][0]["publishing"],
+        json!([name(1, first)])
+    );
+
+    gateways[1][first].take().unwrap().running.signal("-KILL");
+    assert_eq!(tick(&mut ticker, &mut near, &mut far), other);
+    plant.sees_roles(&[other], &[], || {});
+    let explained = plant.explained(other);
+    assert_eq!(
+        explained["joined"][0]["publishing"],
+        json!([name(1, other)])
+    );
+    assert_eq!(explained["gateways"].as_array().unwrap().len(), 1);
+
+    let last = gateways[1][other].as_ref().unwrap();
+    last.running.signal("-STOP");
+    plant.sees_faults(Some("gateway-silent"));
+    last.running.signal("-CONT");
+    plant.sees_faults(None);
+    gateways[0][0].take().unwrap().running.signal("-KILL");
+    plant.sees_faults(Some("way-not-reached"));
+    gateways[0][1].take().unwrap().running.signal("-KILL");
+    plant.sees_faults(Some("site-not-reached"));
+    gateways[0] = [0, 1].map(|number| Some(plant.gateway(0, number)));
+    plant.sees_faults(None);
 }
 
 #[test]

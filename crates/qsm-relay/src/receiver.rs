@@ -314,6 +314,14 @@ impl Receiver {
         Some(event)
     }
 
+    /// Asks the parent, once it has answered the Join, whether it is there: who sends a stream that rests says
+    /// nothing by itself. Its answer is a datagram.
+    pub fn probe(&mut self) {
+        if self.is_member() {
+            self.ask_parent();
+        }
+    }
+
     /// Tells the parent that nothing is wanted any more.
     pub fn leave(&mut self) {
         let leave = Body::Leave(self.child);

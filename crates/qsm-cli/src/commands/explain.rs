@@ -8,6 +8,7 @@ mod node;
 mod reader;
 mod words;
 
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ use self::message::{MessageName, MessageWitness};
 pub(crate) use self::node::NodeAccount;
 use super::counted::Counted;
 use super::list::write_json;
+use super::sites::Sites;
 
 /// Time that a node has for its counters.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -100,7 +102,12 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
                 true => write_json(witnesses.iter().map(|it| witness_json(it, &services))),
                 false => {
                     let nodes = witnesses.iter().map(Witness::words);
-                    write_words(nodes.chain(services.iter().map(|it| it.words(group))))
+                    let sites = site_words(group, &witnesses);
+                    write_words(
+                        nodes
+                            .chain(services.iter().map(|it| it.words(group)))
+                            .chain(sites),
+                    )
                 }
             }
         }
@@ -265,6 +272,19 @@ impl Witness {
     }
 }
 
+/// The sites that gateways join the group with, once for each cluster with some.
+pub(crate) fn site_words<'a>(
+    group: &'a str,
+    witnesses: &'a [Witness],
+) -> impl Iterator<Item = Vec<Passage>> + 'a {
+    let clusters: BTreeMap<&str, &Witness> =
+        witnesses.iter().map(|it| (&*it.node.cluster, it)).collect();
+    clusters.into_iter().filter_map(move |(cluster, witness)| {
+        let sites = Sites::of_group(group, &witness.group.described);
+        (!sites.is_empty()).then(|| sites.words_of_group(group, cluster))
+    })
+}
+
 /// Nodes that have nothing to say of the group.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
@@ -322,11 +342,18 @@ impl Others {
 
 fn witness_json(witness: &Witness, services: &[ServiceWitness]) -> Value {
     let decision = services.iter().find(|it| it.is_of(&witness.node));
+    let sites = Sites::of_group(&witness.group.name, &witness.group.described);
+    let mut group = json!(witness.group);
+    if let Some(fields) = group.as_object_mut() {
+        // The raw words of gateways, and of nodes that have nothing to do with the group.
+        fields.remove("described");
+    }
     json!({
         "pid": witness.pid,
         "node": witness.node,
-        "group": witness.group,
+        "group": group,
         "decision": decision.map(ServiceWitness::json),
+        "sites": (!sites.is_empty()).then(|| sites.json()),
     })
 }
 

@@ -26,6 +26,7 @@ pub(crate) mod relay;
 pub(crate) mod repair;
 pub(crate) mod shell;
 pub(crate) mod sim;
+mod sites;
 pub(crate) mod subscribe;
 pub(crate) mod token;
 pub(crate) mod top;

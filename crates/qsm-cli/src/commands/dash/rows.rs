@@ -8,7 +8,13 @@ use super::super::list::{groups, nodes, regions};
 use super::super::look::{self, HereNode, HereRates, Look};
 
 /// Fields that the row has beside, or that change with every look and say nothing.
-const LEFT_OUT: [&str; 3] = ["name", "trouble", "uptime_seconds"];
+const LEFT_OUT: [&str; 5] = [
+    "name",
+    "trouble",
+    "uptime_seconds",
+    "description",
+    "gateway",
+];
 
 /// A node of the cluster.
 pub(super) fn node(row: &NodeRow) -> Row {

@@ -11,7 +11,7 @@ use qsm_console::passage::Passage;
 use qsm_console::table::{Align, Table};
 use qsm_dash::{Cluster, Explanation, Look as Sent, Section, Source, Subject};
 
-use super::super::explain::{ServiceWitness, Witness, accounts, witnesses};
+use super::super::explain::{ServiceWitness, Witness, accounts, site_words, witnesses};
 use super::super::look::{self, Here, View};
 use super::rows;
 
@@ -124,6 +124,7 @@ fn of_group(name: &str, witnesses: &[Witness]) -> Explanation {
             .chain(words)
             .chain(rest)
             .chain(decided)
+            .chain(site_words(name, witnesses).flatten())
             .filter_map(section)
             .collect(),
         regions: numbers,

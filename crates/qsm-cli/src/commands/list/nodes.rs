@@ -5,10 +5,12 @@ use qsm::{AwayReason, NodeRow, Observer, Rates};
 use qsm_console::failure::Failure;
 use qsm_console::figures;
 use qsm_console::output;
+use qsm_console::passage::Passage;
 use qsm_console::table::{Align, Table, printable};
 use serde_json::{Value, json};
 
 use super::{ListArgs, ask, io, write_json};
+use crate::commands::sites::{Gateway, Sites};
 
 /// Arguments of `qsm nodes`.
 #[derive(Debug, Clone, Args)]
@@ -16,6 +18,9 @@ pub(crate) struct NodesArgs {
     /// Instead: which ways of sending and receiving faster a node on this host uses, and why not
     #[arg(long)]
     pub(crate) io: bool,
+    /// Instead: the sites that gateways of this cluster join, the links between them, and what is wrong with these
+    #[arg(long, conflicts_with = "io")]
+    pub(crate) sites: bool,
     /// As of the other lists.
     #[command(flatten)]
     pub(crate) list: ListArgs,
@@ -35,12 +40,28 @@ pub(crate) fn run(args: &NodesArgs) -> Result<(), Failure> {
             false => output::write(io::text(&reports, &why)),
         };
     }
-    let args = &args.list;
+    let NodesArgs {
+        list: args, sites, ..
+    } = args;
     let mut rows = ask(args, Observer::list_nodes)?;
+    if *sites {
+        return show_sites(&Sites::of_rows(&rows), args.json);
+    }
     rows.sort_by(|a, b| (&a.name, a.origin).cmp(&(&b.name, b.origin)));
     match args.json {
         true => write_json(rows.iter().map(node_json)),
         false => output::write(nodes_table(&rows)),
+    }
+}
+
+fn show_sites(sites: &Sites, json: bool) -> Result<(), Failure> {
+    match json {
+        true => output::write(format!("{:#}\n", sites.json())),
+        false if sites.is_empty() => output::write(
+            "No node of this cluster says that it is a gateway of sites (`qsm relay site`).\n"
+                .to_owned(),
+        ),
+        false => output::write(Passage::render(&sites.words())),
     }
 }
 
@@ -60,17 +81,22 @@ fn nodes_table(rows: &[NodeRow]) -> String {
         ("STATE", Align::Left),
     ];
     // Where the cluster takes tokens.
-    if rows.iter().any(|row| row.grant.is_some()) {
+    let grants = rows.iter().any(|row| row.grant.is_some());
+    if grants {
         columns.push(("KEY AND RIGHTS", Align::Left));
     }
+    let gateways: Vec<Option<Gateway>> = rows.iter().map(Gateway::of).collect();
+    if gateways.iter().any(Option::is_some) {
+        columns.push(("SITE", Align::Left));
+    }
     let mut table = Table::new(&columns);
-    for row in rows {
+    for (row, gateway) in rows.iter().zip(&gateways) {
         let about = row.about.as_ref();
         let of_rates = |rate: fn(&Rates) -> u32| {
             let rate = now(row, row.rates.as_ref()).map(|rates| u64::from(rate(rates)));
             or_dash(rate.map(figures::count))
         };
-        table.row([
+        let mut cells = vec![
             row.name.clone(),
             row.origin.to_string(),
             row.address.to_string(),
@@ -84,8 +110,13 @@ fn nodes_table(rows: &[NodeRow]) -> String {
             row.subscriptions.to_string(),
             row.publications.to_string(),
             state(row),
-            or_dash(row.grant.as_deref().map(printable)),
-        ]);
+        ];
+        if grants {
+            cells.push(or_dash(row.grant.as_deref().map(printable)));
+        }
+        cells.push(or_dash(gateway.as_ref().map(Gateway::summary)));
+        cells.truncate(columns.len());
+        table.row(cells);
     }
     table.render()
 }
@@ -142,6 +173,8 @@ pub(crate) fn node_json(row: &NodeRow) -> Value {
         "uptime_seconds": now(row, row.about.as_ref()).map(|about| about.uptime_ms / 1000),
         "sent_per_second": now(row, row.rates).map(|rates| rates.sent),
         "received_per_second": now(row, row.rates).map(|rates| rates.received),
+        "description": row.description,
+        "gateway": Gateway::of(row).as_ref().map(Gateway::json),
     })
 }
 
@@ -226,7 +259,8 @@ mod tests {
                     "address": "10.78.0.1:5000", "region": null, "receives": 0,
                     "publishes": 12, "away": null, "deaf": false, "host": null,
                     "version": null, "uptime_seconds": null, "sent_per_second": null,
-                    "received_per_second": null, "rights": null })
+                    "received_per_second": null, "rights": null,
+                    "description": null, "gateway": null })
         );
         let silent = NodeRow {
             away: Some(AwayReason::Silent),

@@ -32,6 +32,15 @@ impl<M: Metrics + Display> Account<M> {
         }
     }
 
+    /// Its own counters, and bytes in datagrams at the socket, both ways.
+    pub(super) fn parts(&self) -> (M, u64)
+    where
+        M: Copy,
+    {
+        let port = &self.port;
+        (self.own, port.unicast.bytes + port.sent.bytes)
+    }
+
     /// Says at the end what was counted, if that is asked for.
     pub(super) fn say(&self, options: StatsOptions) {
         if let Some(format) = options.format(false) {

@@ -25,6 +25,7 @@ use qsm_console::failure::Failure;
 use self::forward::ForwardArgs;
 use self::publisher::PublishArgs;
 use self::site::SiteArgs;
+pub(crate) use self::site::site_name;
 use self::subscriber::SubscribeArgs;
 
 /// Arguments of `qsm relay`.

@@ -1,7 +1,9 @@
 //! Counters of a gateway: its own, its stream's, and those of other sites' streams.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use qsm::Node;
 use qsm::metrics::{self, prometheus::Page};
@@ -10,6 +12,7 @@ use qsm_console::options::StatsOptions;
 use qsm_relay::{ReceiverStats, SourceStats};
 use serde_json::{Value, json};
 
+use super::gate::GateBooks;
 use super::stats::SiteCounts;
 use super::turns::Turns;
 use crate::commands::relay::account::Books;
@@ -20,8 +23,9 @@ use crate::stats::{self, Served};
 pub(super) struct SiteBooks {
     pub(super) site: String,
     /// Address of the gateway, or of a relay between.
-    pub(super) gateway: String,
+    pub(super) gateway: SocketAddr,
     pub(super) books: Books<ReceiverStats>,
+    pub(super) gate: GateBooks,
 }
 
 /// All accounts.
@@ -29,6 +33,8 @@ pub(super) struct SiteBooks {
 pub(super) struct Accounts {
     pub(super) counts: Arc<SiteCounts>,
     pub(super) source: Books<SourceStats>,
+    /// Gateways of other sites that get the stream now.
+    pub(super) audience: Arc<AtomicU32>,
     pub(super) turns: Arc<Turns>,
     pub(super) receivers: Vec<SiteBooks>,
 }
@@ -48,8 +54,10 @@ impl Accounts {
                 page.add(&standby, &[("site", site)]);
             }
             for one in &accounts.receivers {
-                let labels = [("site", &*one.site), ("gateway", &*one.gateway)];
+                let gateway = one.gateway.to_string();
+                let labels = [("site", &*one.site), ("gateway", &*gateway)];
                 one.books.newest().add_to(&mut page, &labels);
+                page.add(&one.gate.read(), &labels);
             }
             Ok(page)
         })
@@ -71,6 +79,9 @@ impl Accounts {
         }
         for one in &self.receivers {
             one.books.newest().say(options);
+            if let Some(format) = options.format(false) {
+                stats::of_counters(&one.gate.read(), format);
+            }
         }
     }
 
@@ -81,9 +92,11 @@ impl Accounts {
         let [source, links, pieces, port] = self.source.newest().objects();
         let of = |one: &SiteBooks| {
             let [receiver, links, pieces, port] = one.books.newest().objects();
-            let account =
-                json!({ "receiver": receiver, "links": links, "pieces": pieces, "port": port });
-            (one.gateway.clone(), account)
+            let gate = read(metrics::json(&one.gate.read()));
+            let account = json!({
+                "receiver": receiver, "links": links, "pieces": pieces, "port": port, "gate": gate
+            });
+            (one.gateway.to_string(), account)
         };
         let from = self.sites().into_iter().map(|site| {
             let receivers = self.receivers.iter().filter(|one| one.site == site);

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::account::SiteBooks;
 use super::end::End;
+use super::gate::{GateBooks, Pulse};
 use super::names::stream_of;
 use super::parts::{Common, Piece};
 use super::stats::SiteCounts;
@@ -22,6 +23,7 @@ use crate::commands::relay::events::Events;
 use crate::commands::relay::patience::Patience;
 use crate::commands::relay::port::{BATCH, LOOK, Port};
 use crate::commands::relay::stream::{session, timing};
+use crate::commands::sites::Reach;
 
 /// Time after which a full queue is asked again.
 const AGAIN: Duration = Duration::from_millis(5);
@@ -45,6 +47,8 @@ pub(super) struct Inward {
     pending: Option<Piece>,
     put: SyncSender<Piece>,
     books: Books<ReceiverStats>,
+    gate: GateBooks,
+    pulse: Pulse,
     counts: Arc<SiteCounts>,
     end: Arc<End>,
     json: bool,
@@ -58,6 +62,7 @@ pub(super) struct Gate {
     pub(super) gateway: usize,
     pub(super) port: Port,
     pub(super) parent: SocketAddr,
+    pub(super) books: GateBooks,
 }
 
 impl Inward {
@@ -73,6 +78,7 @@ impl Inward {
             gateway,
             port,
             parent,
+            books: gate,
         } = from;
         let stream = stream_of(&site);
         Ok(Self {
@@ -87,6 +93,8 @@ impl Inward {
             pending: None,
             put,
             books: Books::default(),
+            gate,
+            pulse: Pulse::new(),
             counts: Arc::clone(&common.counts),
             end: Arc::clone(&common.end),
             json: common.json,
@@ -99,8 +107,9 @@ impl Inward {
     pub(super) fn books(&self) -> SiteBooks {
         SiteBooks {
             site: self.site.clone(),
-            gateway: self.parent.to_string(),
+            gateway: self.parent,
             books: self.books.clone(),
+            gate: self.gate.clone(),
         }
     }
 
@@ -116,9 +125,18 @@ impl Inward {
                 continue;
             }
             look = now.after(LOOK);
-            if let Some(receiver) = &self.receiver {
-                patience.look(now, !receiver.is_member());
+            if let Some(receiver) = &mut self.receiver {
+                let is_member = receiver.is_member();
+                if is_member && self.pulse.is_doubted(now) {
+                    receiver.probe();
+                    self.gate.add_question();
+                }
+                let reach = self.pulse.reach(now, is_member);
+                patience.look(now, reach != Reach::Reached);
+                self.gate.note(reach, receiver.round_trip());
                 self.books.put(Account::of(receiver.stats(), &self.port));
+            } else {
+                self.gate.note(Reach::Asked, None);
             }
         }
         if let Some(receiver) = &mut self.receiver {
@@ -150,6 +168,9 @@ impl Inward {
                 break;
             };
             let (now, bytes) = (self.port.now(), self.port.bytes(&received));
+            if received.from == self.parent {
+                self.pulse.hear(now);
+            }
             if let Some(receiver) = &mut self.receiver {
                 receiver.handle_datagram(now, received.from, bytes);
             }

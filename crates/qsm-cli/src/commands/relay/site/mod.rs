@@ -3,12 +3,14 @@
 
 mod account;
 mod end;
+mod gate;
 mod inward;
 mod names;
 mod outgoing;
 mod outward;
 mod packets;
 mod parts;
+mod portrait;
 mod publishing;
 mod sorting;
 mod stats;
@@ -35,11 +37,14 @@ use serde_json::json;
 
 use self::account::Accounts;
 use self::end::End;
+use self::gate::GateBooks;
 use self::inward::{Gate, Inward};
-use self::names::{Remote, remote, site_name, stream_of};
+pub(crate) use self::names::site_name;
+use self::names::{Remote, remote, stream_of};
 use self::outgoing::Outgoing;
 use self::outward::Outward;
 use self::parts::{Common, Piece};
+use self::portrait::Portrait;
 use self::publishing::{Publishing, WAITING_MAX};
 use self::sorting::Sorting;
 use self::stats::SiteCounts;
@@ -170,6 +175,7 @@ impl SiteArgs {
                     gateway,
                     port,
                     parent,
+                    books: GateBooks::default(),
                 })
             })
         });
@@ -223,8 +229,10 @@ impl SiteArgs {
         common: &Common,
     ) -> Result<(Vec<Inward>, Vec<Published>), Failure> {
         let (mut publishing, mut puts) = (Vec::new(), BTreeMap::new());
-        for (other, gateways) in self.gateways() {
-            let sorting = Sorting::new(other, gateways.len(), patterns, common);
+        for other in self.gateways().into_keys() {
+            let of_site = gates.iter().filter(|gate| gate.site == other);
+            let books = of_site.map(|gate| gate.books.clone()).collect();
+            let sorting = Sorting::new(other, books, patterns, common);
             let (put, packets) = sync_channel(WAITING_MAX);
             publishing.push((Publishing::new(other, node, sorting, common), packets));
             puts.insert(other, put);
@@ -295,8 +303,10 @@ pub(super) fn run(args: &SiteArgs) -> Result<(), Failure> {
         for (publishing, packets) in publishing {
             scope.spawn(move || publishing.run(&packets));
         }
+        let mut portrait = Portrait::new(&args.site, &args.group, &node, &accounts);
         while !end.is_near() {
             notices.drain();
+            portrait.turn();
             thread::sleep(LOOK);
         }
     });
@@ -365,6 +375,7 @@ impl Gateway {
             publisher: Publisher::new(&origin, port),
             input: Input::of("site", move |feeder| outgoing.run(feeder))?,
             books: Books::default(),
+            audience: Arc::default(),
             counts: Arc::clone(&counts),
             end: Arc::clone(&end),
             json: args.json,
@@ -373,6 +384,7 @@ impl Gateway {
             accounts: Accounts {
                 counts,
                 source: outward.books.clone(),
+                audience: Arc::clone(&outward.audience),
                 turns: common.turns,
                 receivers: inwards.iter().map(Inward::books).collect(),
             },

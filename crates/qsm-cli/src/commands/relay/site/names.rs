@@ -16,7 +16,7 @@ pub(crate) struct Remote {
 ///
 /// # Errors
 /// It is none, in words.
-pub(super) fn site_name(text: &str) -> Result<String, String> {
+pub(crate) fn site_name(text: &str) -> Result<String, String> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     match (1..=SITE_BYTES_MAX).contains(&text.len()) && text.bytes().all(allowed) {
         true => Ok(text.to_owned()),

@@ -1,6 +1,7 @@
 //! The source of a site's stream.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use qsm_console::failure::Failure;
@@ -22,6 +23,8 @@ pub(super) struct Outward {
     pub(super) publisher: Publisher,
     pub(super) input: Input,
     pub(super) books: Books<SourceStats>,
+    /// Gateways of other sites that get the stream now.
+    pub(super) audience: Arc<AtomicU32>,
     pub(super) counts: Arc<SiteCounts>,
     pub(super) end: Arc<End>,
     pub(super) json: bool,
@@ -45,6 +48,7 @@ impl Outward {
             unsent = self.publisher.unsent;
             if source.receivers() != receivers {
                 receivers = source.receivers();
+                self.audience.store(receivers, Ordering::Relaxed);
                 Events { json: self.json }.say(
                     &format!("{receivers} gateways of other sites get this one's messages"),
                     &json!({ "event": "receivers", "receivers": receivers }),

@@ -7,6 +7,7 @@ use qsm_console::log::Note;
 use qsm_console::table::printable;
 use qsm_relay::Numbered;
 
+use super::gate::GateBooks;
 use super::packets::{Record, Refused, Unpacker};
 use super::parts::{Common, Piece};
 use super::stats::SiteCounts;
@@ -21,6 +22,8 @@ pub(super) struct Sorting {
     patterns: Vec<Pattern>,
     /// One for each of the site's gateways.
     unpackers: Vec<Unpacker>,
+    /// Likewise.
+    gates: Vec<GateBooks>,
     turns: Arc<Turns>,
     counts: Arc<SiteCounts>,
     /// A site that was found in the place of this one, and has been told of.
@@ -30,12 +33,18 @@ pub(super) struct Sorting {
 }
 
 impl Sorting {
-    /// Of packets of this site by so many gateways, with messages to groups so named.
-    pub(super) fn new(site: &str, gateways: usize, patterns: &[Pattern], common: &Common) -> Self {
+    /// Of packets of this site by gateways with these accounts, with messages to groups so named.
+    pub(super) fn new(
+        site: &str,
+        gates: Vec<GateBooks>,
+        patterns: &[Pattern],
+        common: &Common,
+    ) -> Self {
         Self {
             site: site.to_owned(),
             patterns: patterns.to_vec(),
-            unpackers: (0..gateways).map(|_| Unpacker::new(site)).collect(),
+            unpackers: gates.iter().map(|_| Unpacker::new(site)).collect(),
+            gates,
             turns: Arc::clone(&common.turns),
             counts: Arc::clone(&common.counts),
             other: None,
@@ -53,9 +62,12 @@ impl Sorting {
             Err(Refused::Malformed) => self.counts.refused.add(1),
             Err(Refused::Site(other)) => self.refuse(other),
         }
+        let mut messages = 0;
         while let Some(record) = self.unpackers[piece.gateway].poll() {
+            messages += 1;
             self.sort(piece.gateway, record);
         }
+        self.gates[piece.gateway].add_messages(messages);
     }
 
     /// Hands on what has come, and what has waited for others long enough.
