@@ -164,6 +164,13 @@ impl MapState {
         self.entries.get(key)?.value.as_deref()
     }
 
+    /// When and by whom the value of a key was written.
+    #[must_use]
+    pub fn stamp(&self, key: &str) -> Option<Stamp> {
+        let entry = self.entries.get(key)?;
+        entry.value.as_ref().map(|_| entry.stamp)
+    }
+
     /// Entries in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let entries = self.entries.iter();
@@ -484,6 +491,8 @@ mod tests {
         a.apply(&second);
         b.apply(&first);
         assert_eq!(a.get("k"), Some(&b"second"[..]));
+        let (time, origin) = (20, 2);
+        assert_eq!(a.stamp("k"), Some(Stamp { time, origin }));
         assert_eq!((a.digest(), a.bytes()), (b.digest(), b.bytes()));
         // b's clock is behind, and yet it removes what it has seen.
         let third = a.set(30, "k", b"third").unwrap();
@@ -492,6 +501,7 @@ mod tests {
         a.apply(&gone);
         a.apply(&third);
         assert_eq!((a.get("k"), a.len(), a.bytes()), (None, 0, 0));
+        assert_eq!(a.stamp("k"), None);
         assert_eq!(a.digest(), b.digest());
     }
 
