@@ -406,7 +406,20 @@ mod tests {
         assert_eq!(outcome, restored(&[34]));
     }
 
-    /// R-RELAY-74: what was repaired meanwhile is not restored again.
+    /// R-RELAY-74: what was repaired meanwhile is not kept, so that it takes a parity, and is not restored again.
+    #[test]
+    fn what_has_come_as_a_repair_is_not_restored() {
+        let mut shelf = shelf(&[34, 35]);
+        let sums = [sum(0), sum(1)];
+        let outcome = shelf.parity(at(49), &parity(0, &sums[0]), |number| number == 34);
+        assert_eq!(outcome, Restored::default());
+        let outcome = shelf.parity(at(49), &parity(1, &sums[1]), |number| number == 34);
+        let unused = 1;
+        let alone = restored(&[34]);
+        assert_eq!(outcome, Restored { unused, ..alone });
+    }
+
+    /// R-RELAY-74.
     #[test]
     fn a_parity_of_what_is_here_is_put_away() {
         let mut shelf = shelf(&[34, 35]);
