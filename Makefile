@@ -448,10 +448,10 @@ alerts-check: ## promtool tries the alerts, and reads what the dashboard asks; i
 	  packaging/grafana/quicksilver.json > "$$file"; \
 	promtool check rules "$$file"
 
-dash-check: ## the dashboard in a browser, 200 nodes among them; installs Debian's chromium
+dash-check: ## the pages in a browser, 200 nodes among them; installs Debian's chromium
 	$(call need,$(CHROMIUM))
 	$(CARGO) test $(LOCKED) -p qsm-dash --test browser -- --nocapture --test-threads 1
-	$(CARGO) test $(LOCKED) -p qsm-cli --test dash
+	$(CARGO) test $(LOCKED) -p qsm-cli --test dash --test web
 
 package-deps:
 	$(call need,musl-gcc:musl-tools)

@@ -12,6 +12,7 @@
 // They panic where nobody reads; `qsm_console::output` does not.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod access;
 mod audience;
 mod base64;
 mod commands;

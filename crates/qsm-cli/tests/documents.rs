@@ -45,6 +45,7 @@ const RELAYED: &str = "tests/hosts.rs runs it, between sites of a lab";
 const BUDGETED: &str = "tests/budget.rs runs it, with a reader";
 const POD: &str =
     "it takes a network of containers; tests/reach.rs and tests/keys.rs run its options";
+const SHOWN: &str = "tests/web.rs runs it, with addresses of a cluster of its own";
 const OPENED: &str = "tests/objects.rs runs it, with addresses of a cluster of its own";
 const KEPT: &str = "tests/history.rs runs it, with a position in a folder of its own";
 const UNIT: &str = "it takes the packaged units: packaging/check runs their commands";
@@ -436,6 +437,16 @@ const COMMANDS: &[(&str, &str, Fate)] = &[
         "guides/live-objects.md",
         "qsm open qsm://floor/news",
         NotHere(OPENED),
+    ),
+    (
+        "guides/live-objects.md",
+        "qsm open 'qsm://floor/prices?type=map' --web",
+        NotHere(SHOWN),
+    ),
+    (
+        "guides/live-objects.md",
+        "qsm open 'qsm://floor/prices?type=map' --web 10.0.0.5:4489 --access-token-file ~/.config/qsm/page.token --host desk",
+        NotHere(SHOWN),
     ),
     (
         "operate/doctor.md",

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use qsm_console::table::printable;
 use qsm_console::utc;
 use qsm_object::Schema;
-use qsm_replica::{LogEvent, MapChange};
+use qsm_replica::{LiveMap, LogEvent, MapChange, Stamp};
 use serde::Serialize;
 
 use crate::record::Content;
@@ -14,7 +14,12 @@ use crate::record::Content;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     /// An entry of a map has this value.
-    Set { key: String, value: Vec<u8> },
+    Set {
+        key: String,
+        /// When it was written, if it is still there.
+        written: Option<SystemTime>,
+        value: Vec<u8>,
+    },
     /// An entry of a map is gone.
     Removed { key: String },
     /// Entries of a map went unseen: those that follow are all.
@@ -47,10 +52,17 @@ struct Line<'a> {
 }
 
 impl Change {
-    /// One of a map; `None` for what a newer library may tell.
-    pub(super) fn of_map(change: MapChange) -> Option<Self> {
+    /// One of a map, whose state tells when it was written; `None` for what a newer library may tell.
+    pub(super) fn of_map(change: MapChange, map: &LiveMap) -> Option<Self> {
         match change {
-            MapChange::Set { key, value } => Some(Self::Set { key, value }),
+            MapChange::Set { key, value } => {
+                let stamp = map.read(|map| map.stamp(&key));
+                Some(Self::Set {
+                    written: stamp.map(time_of),
+                    key,
+                    value,
+                })
+            }
             MapChange::Removed { key } => Some(Self::Removed { key }),
             MapChange::Restart => Some(Self::Restart),
             _ => None,
@@ -61,7 +73,7 @@ impl Change {
     pub(super) fn of_log(event: LogEvent) -> Option<Self> {
         match event {
             LogEvent::Entry { stamp, content } => {
-                let written = UNIX_EPOCH + Duration::from_micros(stamp.time);
+                let written = time_of(stamp);
                 Some(Self::Entry { written, content })
             }
             LogEvent::Missed { entries } => Some(Self::Missed { entries }),
@@ -72,7 +84,7 @@ impl Change {
     /// A line for people.
     pub(super) fn line(&self) -> String {
         match self {
-            Self::Set { key, value } => format!("{} = {}\n", printable(key), shown(value)),
+            Self::Set { key, value, .. } => format!("{} = {}\n", printable(key), shown(value)),
             Self::Removed { key } => format!("{} removed\n", printable(key)),
             Self::Restart => "all entries follow\n".to_owned(),
             Self::Entry { content, .. } => format!("{}\n", shown(content)),
@@ -98,7 +110,7 @@ impl Change {
             content: None,
         };
         match self {
-            Self::Set { key, value } => {
+            Self::Set { key, value, .. } => {
                 line.key = Some(key);
                 line.content = Some(Content::of(value, schema));
             }
@@ -129,6 +141,10 @@ impl Change {
     }
 }
 
+fn time_of(stamp: Stamp) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(stamp.time)
+}
+
 /// A value for people: text in one line, or how long it is.
 pub(super) fn shown(value: &[u8]) -> String {
     match str::from_utf8(value) {
@@ -145,7 +161,11 @@ mod tests {
     fn changes_are_lines_for_people_and_for_programs() {
         let key = || "eur".to_owned();
         let value = b"1.08\n".to_vec();
-        let change = Change::Set { key: key(), value };
+        let change = Change::Set {
+            key: key(),
+            written: None,
+            value,
+        };
         assert_eq!(change.line(), "eur = 1.08\\n\n");
         let written = UNIX_EPOCH + Duration::from_secs(1);
         let content = vec![0xff];

@@ -1,14 +1,16 @@
 //! `qsm open`: a live object, or the messages of a group, as they change.
 //!
 //! ```text
-//!   address ──► replica ── changes ──► Change ──► lines, JSON or the screen
+//!   address ──► replica ── changes ──► Change ──► lines, JSON, the screen or a page
 //! ```
 
 mod address;
 mod change;
+mod page;
 mod screen;
 
 use std::io::{IsTerminal, stdout};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -19,17 +21,19 @@ use qsm_console::examples;
 use qsm_console::failure::{Code, Failure};
 use qsm_console::log::{LogOptions, Note};
 use qsm_console::notice::Notices;
-use qsm_console::options::{NodeOptions, StatsOptions};
+use qsm_console::options::{NodeOptions, StatsOptions, local_address};
 use qsm_console::output;
 use qsm_console::stop::Stop;
 use qsm_object::Schema;
 use qsm_replica::{
     Kind, Limits, LiveError, LogBounds, LogState, MapBounds, MapState, Notice, Replica,
-    ReplicaError, StateMachine, TextBounds, TextState,
+    ReplicaError, StateMachine, TextBounds, TextState, Uri,
 };
 
 use self::change::Change;
+use self::page::Page;
 use self::screen::Screen;
+use crate::access::AccessOptions;
 use crate::node;
 use crate::record::{Format, Record, read_schema};
 use crate::stats;
@@ -46,6 +50,7 @@ const GOODBYE: Duration = Duration::from_secs(2);
 #[command(before_help = examples!(
     "qsm open 'qsm://floor/prices?type=map'         on a terminal: the map, as it changes"
     "qsm open 'qsm://floor/prices?type=map' --json  a line for each change"
+    "qsm open 'qsm://floor/prices?type=map' --web   in the browser: then open the address that it says"
     "qsm open minutes.qsm                           the address in this file"
     "qsm open qsm://default/news                    no object: the messages of the group"
 ))]
@@ -58,6 +63,13 @@ pub(crate) struct OpenArgs {
     /// Write JSON lines: time, object, event, key, and text or base64
     #[arg(long)]
     json: bool,
+    /// Serve a page that shows it in the browser, and write its address. A port alone is one of this host
+    #[arg(long, value_name = "[ADDRESS:]PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
+          value_parser = local_address, conflicts_with = "json")]
+    web: Option<SocketAddr>,
+    /// Who sees the page.
+    #[command(flatten)]
+    access: AccessOptions,
     /// Read values as objects of the types in this schema, and write JSON lines with type, version and
     /// value
     #[arg(long, value_name = "FILE")]
@@ -89,12 +101,12 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), Failure> {
     let mut options = args.node.clone();
     address::reach(&uri, &mut options);
     let schema = args.decode.as_deref().map(read_schema).transpose()?;
+    let place = place(args, &uri, schema.is_some())?;
     let stop = Stop::on_signals()?;
     let node = node::start_own(&options, Embedded::IfNoneFound, |builder| builder)?;
     let mut view = View {
-        json: args.json || schema.is_some(),
+        place,
         schema,
-        screen: None,
         left: args.count,
         notices: Notices::new(&node, &options),
         stop,
@@ -108,7 +120,8 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), Failure> {
             let replica = join(&node, group, MapState::new(MapBounds::default()))?;
             let mut watch = replica.watch();
             view.follow("map", &replica, |timeout| {
-                Ok(watch.recv_timeout(timeout)?.and_then(Change::of_map))
+                let change = watch.recv_timeout(timeout)?;
+                Ok(change.and_then(|change| Change::of_map(change, &replica)))
             })
         }
         Kind::Log => {
@@ -129,6 +142,19 @@ pub(crate) fn run(args: &OpenArgs) -> Result<(), Failure> {
     };
     drop(node::shut_down(&node, GOODBYE));
     seen
+}
+
+/// The place that is asked for. A page listens from here on, so that nothing is joined where it cannot.
+fn place(args: &OpenArgs, uri: &Uri, decoded: bool) -> Result<Place, Failure> {
+    match args.web {
+        Some(listen) => Ok(Place::Page(Page::start(listen, &args.access, uri)?)),
+        None if args.access.are_given() => Err(Failure::usage(
+            "--access-token, --access-token-file and --host are of a page, and there is none",
+            "add --web, or leave them out",
+        )),
+        None if args.json || decoded => Ok(Place::Json),
+        None => Ok(Place::Lines),
+    }
 }
 
 /// Joins, and waits until the state is there.
@@ -157,10 +183,21 @@ fn failed(error: &ReplicaError) -> Failure {
 }
 
 /// Where changes are shown.
+enum Place {
+    /// Lines for people.
+    Lines,
+    /// Lines for programs.
+    Json,
+    /// The terminal, as a whole.
+    Screen(Screen),
+    /// A page in the browser.
+    Page(Page),
+}
+
+/// A look at an object.
 struct View {
-    json: bool,
+    place: Place,
     schema: Option<Schema>,
-    screen: Option<Screen>,
     /// Changes until the end.
     left: Option<u64>,
     notices: Notices,
@@ -180,9 +217,13 @@ impl View {
     ) -> Result<(), Failure> {
         self.notices.drain();
         let served = stats::serve_replica(&self.node, replica, self.stats)?;
-        // A log goes by; the others are seen as they are.
-        if !self.json && stdout().is_terminal() && object != "log" {
-            self.screen = Some(Screen::start()?);
+        match &self.place {
+            // A log goes by; the others are seen as they are.
+            Place::Lines if stdout().is_terminal() && object != "log" => {
+                self.place = Place::Screen(Screen::start()?);
+            }
+            Place::Page(page) => page.announce()?,
+            _ => {}
         }
         loop {
             self.tell(&replica.notices());
@@ -190,7 +231,7 @@ impl View {
                 break;
             }
             // They would be written over the screen: they wait until it is gone.
-            if self.screen.is_none() {
+            if !matches!(self.place, Place::Screen(_)) {
                 self.notices.drain();
             }
             let until = Instant::now() + LOOK;
@@ -203,7 +244,9 @@ impl View {
                 }
             }
         }
-        self.screen = None;
+        if matches!(self.place, Place::Screen(_)) {
+            self.place = Place::Lines;
+        }
         self.notices.drain();
         drop(served);
         if let Some(format) = self.stats.format(self.verbose) {
@@ -217,28 +260,36 @@ impl View {
     fn tell(&mut self, notices: &[Notice]) {
         for notice in notices {
             let line = notice.to_string();
-            match (notice, &mut self.screen) {
-                (_, Some(screen)) => screen.state = line,
-                (Notice::Live { .. }, None) => Note::info("live", &line).say(),
-                (_, None) => Note::warn("not-live", &line).say(),
+            let live = matches!(notice, Notice::Live { .. });
+            match &mut self.place {
+                Place::Screen(screen) => {
+                    screen.state = line;
+                    continue;
+                }
+                Place::Page(page) => page.say(live, &line),
+                Place::Lines | Place::Json => {}
+            }
+            match live {
+                true => Note::info("live", &line).say(),
+                false => Note::warn("not-live", &line).say(),
             }
         }
     }
 
     fn show(&mut self, object: &'static str, change: Change) -> Result<(), Failure> {
         self.left = self.left.map(|left| left.saturating_sub(1));
-        match &mut self.screen {
-            Some(screen) => screen.take(change),
-            None if self.json => {
-                let line = change.json(object, self.schema.as_ref(), SystemTime::now());
-                return output::write(line);
-            }
-            None => return output::write(change.line()),
+        let schema = self.schema.as_ref();
+        match &mut self.place {
+            Place::Screen(screen) => screen.take(change),
+            Place::Page(page) => page.take(change, schema),
+            Place::Json => return output::write(change.json(object, schema, SystemTime::now())),
+            Place::Lines => return output::write(change.line()),
         }
         Ok(())
     }
 
     /// Shows messages of a group.
+<<<<<<< HEAD
     fn receive(&mut self, group: &str) -> Result<(), Failure> {
         let subscription = self.node.subscribe([group])?;
         let served = stats::serve_node(&self.node, self.stats)?;
@@ -246,7 +297,17 @@ impl View {
             Format::Json
         } else {
             Format::Lines
+=======
+    fn receive(&mut self, node: &Node, group: &str) -> Result<(), Failure> {
+        let subscription = node.subscribe([group])?;
+        let format = match &self.place {
+            Place::Json => Format::Json,
+            _ => Format::Lines,
+>>>>>>> 0368505a (open: show objects in the browser)
         };
+        if let Place::Page(page) = &self.place {
+            page.announce()?;
+        }
         let mut lost = 0;
         while !self.is_over()? {
             self.notices.drain();
@@ -255,12 +316,20 @@ impl View {
             };
             let Received::Message(message) = received else {
                 self.notices.missing(&received);
+                if let Place::Page(page) = &self.place {
+                    page.missing(&received);
+                }
                 lost = self.notices.lost + self.notices.dropped;
                 continue;
             };
-            let mut line = Vec::new();
-            Record::of(&message, None, self.schema.as_ref()).append(format, &mut line);
-            output::write(line)?;
+            let schema = self.schema.as_ref();
+            if let Place::Page(page) = &self.place {
+                page.message(&message, schema);
+            } else {
+                let mut line = Vec::new();
+                Record::of(&message, None, schema).append(format, &mut line);
+                output::write(line)?;
+            }
             self.left = self.left.map(|left| left.saturating_sub(1));
         }
         drop(served);
@@ -279,9 +348,9 @@ impl View {
 
     /// Draws, and tells whether the user has seen enough.
     fn is_over(&mut self) -> Result<bool, Failure> {
-        let ended = match &mut self.screen {
-            Some(screen) => screen.turn()?,
-            None => false,
+        let ended = match &mut self.place {
+            Place::Screen(screen) => screen.turn()?,
+            _ => false,
         };
         Ok(ended || self.left == Some(0) || self.stop.is_asked())
     }

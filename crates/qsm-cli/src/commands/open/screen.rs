@@ -81,7 +81,7 @@ impl Screen {
 impl Picture {
     fn take(&mut self, change: Change) {
         match change {
-            Change::Set { key, value } => {
+            Change::Set { key, value, .. } => {
                 self.entries.insert(printable(&key), shown(&value));
             }
             Change::Removed { key } => drop(self.entries.remove(&printable(&key))),
@@ -145,7 +145,12 @@ mod tests {
         let mut picture = Picture::default();
         for (key, value) in [("long", "2"), ("c", "\u{1b}[2J"), ("gone", ""), ("a", "1")] {
             let (key, value) = (key.to_owned(), value.as_bytes().to_vec());
-            picture.take(Change::Set { key, value });
+            let written = None;
+            picture.take(Change::Set {
+                key,
+                written,
+                value,
+            });
         }
         let key = "gone".to_owned();
         picture.take(Change::Removed { key });
