@@ -33,7 +33,7 @@ async fn main() -> anyhow::Result<()> {
 fn client() -> anyhow::Result<moq_tokio::Client> {
     let mut config = moq_tokio::connect::Config::default();
     config.tls.insecure = Some(true);
-    Ok(config.init()?)
+    Ok(config.init(Default::default())?)
 }
 
 async fn publish(relay: Url) -> anyhow::Result<()> {
