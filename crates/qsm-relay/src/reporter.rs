@@ -399,7 +399,7 @@ mod tests {
             least_us: 100,
         });
         let mut reporter = Reporter::new(7, at(0));
-        let mut told = |reporter: &mut Reporter, ms, rate| {
+        let told = |reporter: &mut Reporter, ms, rate| {
             let feedback = reporter.report(at(ms), limit(rate));
             let echo = Tempo {
                 limiting: 7,
