@@ -32,7 +32,7 @@ mod run;
 mod step;
 mod violation;
 
-pub use link::{Bottleneck, Link, Loss};
+pub use link::{Bottleneck, Link, Loss, Marking, Passage};
 pub use mischief::Mischief;
 pub use network::{Network, OVERHEAD_BYTES, SESSION, SOURCE, payload};
 pub use plan::{DRAW, Fault, Kind, NARROW_PAYLOAD_BYTES, Plan, Planned};

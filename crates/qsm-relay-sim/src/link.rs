@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use qsm_relay::Kind;
+use qsm_relay::{Codepoint, Kind};
 use qsm_wire::Instant;
 
 /// Treatment of what passes a link, in one direction.
@@ -16,6 +16,32 @@ pub struct Link {
     pub loss_ppm: u32,
     /// Datagrams of a million that come twice.
     pub double_ppm: u32,
+    /// Fate of marks of congestion on it.
+    pub marks: Marking,
+}
+
+/// Fate of codepoints in the header of IP (ECN) on a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Marking {
+    /// They pass, and queues mark.
+    #[default]
+    Kept,
+    /// They are removed.
+    Bleached,
+    /// All packets that can be marked are.
+    All,
+}
+
+impl Marking {
+    /// The codepoint of a packet behind the link, if it had this one in front of it, and met a queue that marks or none.
+    pub(crate) fn passed(self, codepoint: Codepoint, queued: bool) -> Codepoint {
+        match (self, codepoint) {
+            (Self::Bleached, _) | (_, Codepoint::NotCapable) => Codepoint::NotCapable,
+            (Self::All, _) => Codepoint::Marked,
+            (Self::Kept, _) if queued => Codepoint::Marked,
+            (Self::Kept, _) => codepoint,
+        }
+    }
 }
 
 impl Link {
@@ -27,6 +53,7 @@ impl Link {
             jitter: Duration::ZERO,
             loss_ppm: 0,
             double_ppm: 0,
+            marks: Marking::Kept,
         }
     }
 
@@ -59,6 +86,15 @@ pub struct Loss {
     pub sequence: u64,
 }
 
+/// Treatment of a packet by a bottleneck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passage {
+    /// When it has passed.
+    pub at: Instant,
+    /// It met a queue that marks.
+    pub marked: bool,
+}
+
 /// One direction of a link of limited rate, with a queue that drops what does not fit.
 #[derive(Debug, Clone)]
 pub struct Bottleneck {
@@ -66,6 +102,8 @@ pub struct Bottleneck {
     pub rate: u64,
     /// Bytes that wait at most.
     pub queue: u64,
+    /// Bytes behind which packets are marked if they can be.
+    pub mark: u64,
     free: Instant,
     passed: u64,
     dropped: u64,
@@ -78,10 +116,17 @@ impl Bottleneck {
         Self {
             rate,
             queue,
+            mark: u64::MAX,
             free: Instant(0),
             passed: 0,
             dropped: 0,
         }
+    }
+
+    /// Marks packets behind so many bytes from now on.
+    #[must_use]
+    pub fn marking(self, mark: u64) -> Self {
+        Self { mark, ..self }
     }
 
     /// Has this rate and queue from now on; what waits already goes on to wait.
@@ -103,19 +148,24 @@ impl Bottleneck {
         self.dropped
     }
 
-    /// When a packet has passed; `None` if it is dropped.
-    pub fn pass(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
-        if self.waiting(now) + bytes > self.queue {
+    /// When a packet has passed, and whether it is marked if it can be; `None` if it is dropped.
+    pub fn pass(&mut self, now: Instant, bytes: u64) -> Option<Passage> {
+        let waits = self.waiting(now);
+        if waits + bytes > self.queue {
             self.dropped += bytes;
             return None;
         }
         self.passed += bytes;
         self.free = self.free.max(now).after(self.time(bytes));
-        Some(self.free)
+        Some(Passage {
+            at: self.free,
+            marked: waits > self.mark,
+        })
     }
 
     /// Bytes that wait.
-    fn waiting(&self, now: Instant) -> u64 {
+    #[must_use]
+    pub fn waiting(&self, now: Instant) -> u64 {
         let bytes = self.free.since(now).as_nanos() * u128::from(self.rate) / 1_000_000_000;
         u64::try_from(bytes).unwrap_or(u64::MAX / 2)
     }

@@ -5,10 +5,12 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use qsm_relay::{Event, Kind, Packet, Receiver, Relay, SendError, SessionId, Source, Timing, To};
+use qsm_relay::{
+    Codepoint, Event, Kind, Packet, Receiver, Relay, SendError, SessionId, Source, Timing, To,
+};
 use qsm_wire::{Instant, Random, Seed};
 
-use crate::link::{Bottleneck, Link, Loss};
+use crate::link::{Bottleneck, Link, Loss, Passage};
 use crate::mischief::Mischief;
 use crate::step::{Heard, NOBODY, News, Step, Told, What, numbers};
 
@@ -57,6 +59,7 @@ struct Flying {
     from: usize,
     to: usize,
     bytes: Vec<u8>,
+    codepoint: Codepoint,
 }
 
 /// The nodes, their links, what is on its way, and the time.
@@ -438,7 +441,14 @@ impl Network {
 
     /// Puts bytes from nowhere on their way.
     pub fn forge(&mut self, from: usize, to: usize, bytes: Vec<u8>) {
-        self.fly(self.now, Flying { from, to, bytes });
+        let codepoint = Codepoint::NotCapable;
+        let flying = Flying {
+            from,
+            to,
+            bytes,
+            codepoint,
+        };
+        self.fly(self.now, flying);
     }
 
     /// When something happens next.
@@ -508,7 +518,12 @@ impl Network {
             self.fly(node.frozen, flying);
             return;
         }
-        let Flying { from, to, bytes } = flying;
+        let Flying {
+            from,
+            to,
+            bytes,
+            codepoint,
+        } = flying;
         let (now, at) = (self.now, self.address_of(from, to));
         if let Ok(packet) = Packet::decode(&bytes) {
             self.record(What::Arrived, Way { from, to }, &packet, bytes.len());
@@ -523,7 +538,7 @@ impl Network {
                 relay.addresses(passed).collect()
             }
             Role::Receiver(Some(receiver)) => {
-                receiver.handle_datagram(now, at, &bytes);
+                receiver.handle_marked(now, at, &bytes, codepoint);
                 Vec::new()
             }
             Role::Relay(None) | Role::Receiver(None) => return,
@@ -533,7 +548,7 @@ impl Network {
             self.spoil_onward(Way { from, to }, &bytes, &mut onward);
         }
         for next in onward {
-            self.transmit(to, next, &bytes);
+            self.transmit(Way { from: to, to: next }, &bytes, codepoint);
         }
         self.pump(to);
     }
@@ -568,9 +583,13 @@ impl Network {
     fn pump(&mut self, node: usize) {
         let mut bytes = Vec::new();
         while let Some(to) = self.poll(node, &mut bytes) {
+            let codepoint = match &self.nodes[node].role {
+                Role::Source(source) => source.codepoint(),
+                Role::Relay(_) | Role::Receiver(_) => Codepoint::NotCapable,
+            };
             for to in to {
                 let to = self.reached(node, to);
-                self.transmit(node, to, &bytes);
+                self.transmit(Way { from: node, to }, &bytes, codepoint);
             }
         }
         self.take_events(node);
@@ -625,7 +644,8 @@ impl Network {
         }
     }
 
-    fn transmit(&mut self, from: usize, to: usize, bytes: &[u8]) {
+    fn transmit(&mut self, way: Way, bytes: &[u8], codepoint: Codepoint) {
+        let Way { from, to } = way;
         // Only legal packets are sent: a step without numbers of another kind would show it.
         let Ok(packet) = Packet::decode(bytes) else {
             return;
@@ -643,7 +663,10 @@ impl Network {
             self.losses.swap_remove(at);
         }
         let link = self.link(from, to);
-        let mut leaves = Some(self.now);
+        let mut leaves = Some(Passage {
+            at: self.now,
+            marked: false,
+        });
         if self.random.chance_ppm(link.loss_ppm) || doomed.is_some() || to == NOBODY {
             leaves = None;
         } else if let Some(bottleneck) = self.narrow.get_mut(&(from, to)) {
@@ -651,16 +674,21 @@ impl Network {
             leaves = bottleneck.pass(self.now, size);
         }
         let what = leaves.map_or(What::Lost, |_| What::Sent);
-        self.record(what, Way { from, to }, &packet, bytes.len());
-        let Some(leaves) = leaves else {
+        self.record(what, way, &packet, bytes.len());
+        let Some(Passage { at: leaves, marked }) = leaves else {
             return;
         };
         let copies = 1 + u64::from(self.random.chance_ppm(link.double_ppm));
         for _ in 0..copies {
             let jitter = self.random.below(qsm_wire::nanoseconds(link.jitter) + 1);
             let at = leaves.after(link.delay + Duration::from_nanos(jitter));
-            let bytes = bytes.to_vec();
-            self.fly(at, Flying { from, to, bytes });
+            let flying = Flying {
+                from,
+                to,
+                bytes: bytes.to_vec(),
+                codepoint: link.marks.passed(codepoint, marked),
+            };
+            self.fly(at, flying);
         }
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use qsm_wire::{Random, Seed};
 
-use crate::link::Link;
+use crate::link::{Link, Marking};
 use crate::network::SOURCE;
 
 /// The version of the draw: the same seed gives another run under another version.
@@ -96,6 +96,8 @@ pub struct Plan {
     pub parity: bool,
     /// Bytes a second of the way to the first relay, and bytes of its queue, in a run of [`Kind::Narrow`].
     pub bottleneck: Option<(u64, u64)>,
+    /// Bytes in that queue behind which it marks packets; none: it does not, and the source lets nobody mark them.
+    pub mark: Option<u64>,
     /// Packets of a million that are lost on each link, in a run of [`Kind::Scope`].
     pub data_loss_ppm: u32,
     /// Faults, in the order of their times.
@@ -139,6 +141,7 @@ impl Plan {
             rated: false,
             parity: false,
             bottleneck: None,
+            mark: None,
             data_loss_ppm: 0,
             faults: Vec::new(),
         };
@@ -233,6 +236,21 @@ impl Plan {
         (self.rated, self.window) = (true, 4096);
         (self.packets, self.interval_ms) = (rate * 8 / NARROW_PACKET_BYTES, 1);
         self.draw_caches(random);
+        self.draw_marks(rate);
+    }
+
+    /// In a half of the runs the queue marks behind 1 to 40 ms of what passes; on one of four ways marks do not come, or
+    /// all packets come with one.
+    fn draw_marks(&mut self, rate: u64) {
+        let mut random = Random::new(Seed(self.seed), "marks");
+        if random.below(2) == 0 {
+            self.mark = Some(rate * (1 + random.below(40)) / 1000);
+            self.link.marks = match random.below(8) {
+                0 => Marking::Bleached,
+                1 => Marking::All,
+                _ => Marking::Kept,
+            };
+        }
     }
 
     /// Relays below both others, with receivers of their own.
@@ -377,6 +395,9 @@ impl fmt::Display for Plan {
         writeln!(f, "links: {:?}", self.link)?;
         if let Some((rate, queue)) = self.bottleneck {
             writeln!(f, "bottleneck above 1: {rate} bytes/s, a queue of {queue}")?;
+        }
+        if let Some(mark) = self.mark {
+            writeln!(f, "marks behind {mark} bytes of it")?;
         }
         for (node, link) in &self.links {
             writeln!(f, "link of {node}: {link:?}")?;

@@ -116,7 +116,12 @@ impl<'a> Simulation<'a> {
             network.add_relay(*parent);
         }
         if let Some((rate, queue)) = plan.bottleneck {
-            network.narrow(SOURCE, 1, Bottleneck::new(rate, queue));
+            let mut bottleneck = Bottleneck::new(rate, queue);
+            if let Some(mark) = plan.mark {
+                network.source_mut().use_marks();
+                bottleneck = bottleneck.marking(mark);
+            }
+            network.narrow(SOURCE, 1, bottleneck);
             network.set_payload_bytes(NARROW_PAYLOAD_BYTES);
         }
         for (at, bytes) in plan.caches.iter().enumerate() {

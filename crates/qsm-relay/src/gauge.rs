@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use qsm_wire::{Instant, nanoseconds};
 
+use crate::codepoint::Codepoint;
 use crate::packet::{Limit, WINDOW_MAX};
 
 /// Spans in a round trip.
@@ -51,6 +52,9 @@ pub(crate) struct Gauge {
     rounds: [u64; ROUNDS],
     round: usize,
     round_began: Instant,
+    /// Packets with a codepoint that can be marked, or with a mark; and of these the latter.
+    capable: u32,
+    marked: u32,
 }
 
 impl Gauge {
@@ -63,6 +67,8 @@ impl Gauge {
             rounds: [0; ROUNDS],
             round: 0,
             round_began: now,
+            capable: 0,
+            marked: 0,
         }
     }
 
@@ -110,6 +116,14 @@ impl Gauge {
         }
     }
 
+    /// Takes note of the codepoint of a packet, whether it had come before or not. Rule R-RELAY-80.
+    pub(crate) fn came_as(&mut self, codepoint: Codepoint) {
+        let capable = u32::from(codepoint != Codepoint::NotCapable);
+        let marked = u32::from(codepoint == Codepoint::Marked);
+        self.capable = self.capable.wrapping_add(capable);
+        self.marked = self.marked.wrapping_add(marked);
+    }
+
     /// Packets that have come in the round trip of the newest measure.
     pub(crate) fn round_trip_packets(&self) -> usize {
         let came = self.sample.packets - self.sample.lost;
@@ -129,6 +143,8 @@ impl Gauge {
             lost: self.sample.lost,
             round_trip_us,
             least_us,
+            capable: self.capable,
+            marked: self.marked,
         }
     }
 
@@ -243,6 +259,23 @@ mod tests {
         assert_eq!((limit.rate, limit.received), (1_000_000, 500_000));
         half(&mut gauge, 60..200);
         assert_eq!(gauge.limit(TRIP_US, TRIP_US).rate, 500_000);
+    }
+
+    /// R-RELAY-80.
+    #[test]
+    fn codepoints_are_counted_also_beyond_the_highest_number() {
+        let mut gauge = fed(1..=200);
+        gauge.capable = u32::MAX;
+        for codepoint in [
+            Codepoint::NotCapable,
+            Codepoint::Capable,
+            Codepoint::Capable,
+            Codepoint::Marked,
+        ] {
+            gauge.came_as(codepoint);
+        }
+        let limit = gauge.limit(TRIP_US, TRIP_US);
+        assert_eq!((limit.capable, limit.marked), (2, 1));
     }
 
     #[test]

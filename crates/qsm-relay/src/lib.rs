@@ -11,7 +11,7 @@
 //! | subcast: a repair goes to those children alone that have asked for it | `session` |
 //! | election of a replier for each packet, out of who has asked and who has not, without messages | `nack` |
 //! | parity ahead of requests, to children whose own hop loses packets, and restoring by it | `maker`, `shelf` |
-//! | rate of the source by its slowest receiver: a model of the way there, as BBR has it; of each relay's children the slowest is passed up | `rates`, `model`, `pace` |
+//! | rate of the source by its slowest receiver: a model of the way there, as BBR has it; of each relay's children the slowest is passed up | `rates`, `model`, `pace`, `marks` |
 //!
 //! ```text
 //!            Data, Heartbeat, Joined, Nack (to an elected replier) ──►
@@ -59,19 +59,22 @@
 //! [`Merge`] and [`Standby`].
 //!
 //! Datagrams are not authenticated: a relay believes its parent and who says to be a child of it. Its
-//! rules are R-RELAY-1 to R-RELAY-21, R-RELAY-40 to R-RELAY-43, R-RELAY-60 to R-RELAY-63, R-RELAY-70 to R-RELAY-76 in PROTOCOL.md, section 10.
+//! rules are R-RELAY-1 to R-RELAY-21, R-RELAY-40 to R-RELAY-43, R-RELAY-60 to R-RELAY-63, R-RELAY-70 to R-RELAY-76,
+//! R-RELAY-80 and R-RELAY-81 in PROTOCOL.md, section 10.
 
 #![forbid(unsafe_code)]
 
 mod cache;
 mod cadence;
 mod children;
+mod codepoint;
 mod context;
 mod departures;
 mod gauge;
 mod limits;
 mod links;
 mod maker;
+mod marks;
 mod merge;
 mod model;
 mod nack;
@@ -95,6 +98,7 @@ mod timing;
 mod track;
 mod window;
 
+pub use codepoint::Codepoint;
 pub use links::Links;
 pub use merge::{MERGE_WAIT, Merge, MergeStats, Numbered};
 pub use pace::RateBounds;

@@ -6,8 +6,9 @@ use core::time::Duration;
 use qsm_wire::Instant;
 
 use crate::departures::Departures;
+use crate::marks::Marks;
 use crate::packet::Limit;
-use crate::window::Window;
+use crate::window::{Sign, Window};
 
 /// Round trips of which the highest rate counts.
 const ROUNDS: usize = 10;
@@ -102,6 +103,9 @@ pub(crate) struct Model {
     measured: u64,
     /// Losses up to here have been answered.
     answered: u64,
+    marks: Marks,
+    /// Others were found by marks.
+    by_marks: bool,
     window: Window,
     in_flight: u64,
     /// Times that others' queue was looked at since it was empty by itself.
@@ -123,6 +127,8 @@ impl Model {
             low_us: u32::MAX,
             measured: 0,
             answered: 0,
+            marks: Marks::default(),
+            by_marks: false,
             window: Window::new(Instant(0), 0),
             in_flight: 0,
             looks: 0,
@@ -149,6 +155,15 @@ impl Model {
         self.rivals
     }
 
+    pub(crate) fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    /// Has packets marked from now on.
+    pub(crate) fn want_marks(&mut self) {
+        self.marks.want();
+    }
+
     /// Takes the word of the slowest receiver.
     pub(crate) fn heard(&mut self, now: Instant, limit: Limit, sent: &Departures, packet: u64) {
         let changed = limit.receiver != self.limit.receiver;
@@ -164,6 +179,11 @@ impl Model {
         let news = self.news(changed, sent);
         if let Some(news) = news {
             self.take(changed, news);
+        }
+        let gave_up = self.marks.heard(now, &limit, round, sent.highest());
+        if gave_up && matches!(self.phase, Phase::Rival { .. }) {
+            // What the window was cut by were no queues of others.
+            (self.phase, self.rounds) = (cruise(sent), 0);
         }
         self.answer(now, news, sent, packet);
         self.step(now, round, news, sent, packet);
@@ -259,15 +279,20 @@ impl Model {
         *highest = news.rate.max(*highest);
     }
 
-    /// Answers losses, once in a round trip.
+    /// Answers losses and marks, once in a round trip.
     fn answer(&mut self, now: Instant, news: Option<News>, sent: &Departures, packet: u64) {
         let rival = matches!(self.phase, Phase::Rival { .. });
+        if rival && self.marks.are_news() {
+            self.marks.answer(sent.highest());
+            self.by_marks = true;
+            self.window.cut(now, packet, Sign::Mark);
+        }
         let Some(news) = news.filter(|news| news.heavy || rival && news.lost) else {
             return;
         };
         self.answered = sent.highest();
         if rival {
-            self.window.cut(now, packet);
+            self.window.cut(now, packet, Sign::Loss);
         }
         // While the source has little to send, what it gets through is no bound.
         if news.heavy && !news.idle {
@@ -288,12 +313,19 @@ impl Model {
         packet: u64,
     ) {
         let heavy = news.is_some_and(|news| news.heavy);
+        // What is left of a queue in these phases is known.
+        let known = matches!(self.phase, Phase::Drain | Phase::Down);
+        let marked = self.marks.are_news() && !known;
         let next = match self.phase {
+            Phase::Start { .. } if self.marks.are_many() => Some(Phase::Drain),
             Phase::Start { rate, still } => self.start(round, news, rate, still),
             Phase::Drain | Phase::Down if self.is_drained(packet) => Some(cruise(sent)),
             Phase::Drain | Phase::Down => None,
             // More than there is room for: others may be there whose share that takes.
             Phase::Up { .. } if heavy => Some(Phase::Rival { calm: 0 }),
+            Phase::Up { .. } | Phase::Cruise { .. } | Phase::Look if marked => {
+                Some(Phase::Rival { calm: 0 })
+            }
             _ if heavy && !matches!(self.phase, Phase::Rival { .. } | Phase::Look) => {
                 Some(Phase::Down)
             }
@@ -314,6 +346,11 @@ impl Model {
         };
         let before = core::mem::replace(&mut self.phase, next);
         self.rounds = 0;
+        if marked {
+            self.marks.answer(sent.highest());
+        } else if !matches!(next, Phase::Up { .. }) {
+            self.marks.pass_over(sent.highest());
+        }
         self.round_end = sent.highest() + 1;
         match next {
             Phase::Up { .. } => self.low_us = u32::MAX,
@@ -324,10 +361,15 @@ impl Model {
             Phase::Rival { .. } if before != Phase::Look => {
                 self.rivals += 1;
                 self.low_us = u32::MAX;
-                let bytes = self.within(self.limit.round_trip_us);
+                self.by_marks = marked;
+                // It was filled without regard to others; what waits in a queue is let out by itself.
+                let (trip, sign) = match marked {
+                    true => (self.limit.least_us, Sign::FirstMark),
+                    false => (self.limit.round_trip_us, Sign::Loss),
+                };
+                let bytes = self.within(trip);
                 self.window = Window::new(now, bytes.max(PACKETS_MIN * packet));
-                // It was filled without regard to others.
-                self.window.cut(now, packet);
+                self.window.cut(now, packet, sign);
             }
             Phase::Rival { .. } => self.low_us = u32::MAX,
             _ => {}
@@ -413,7 +455,11 @@ impl Model {
             return None;
         }
         let low = core::mem::replace(&mut self.low_us, u32::MAX);
-        let calm = if self.is_queued(low) { 0 } else { calm + 1 };
+        // A queue that marks may be too short to be seen.
+        let calm = match self.by_marks || self.is_queued(low) {
+            true => 0,
+            false => calm + 1,
+        };
         self.phase = Phase::Rival { calm };
         if calm >= CALM {
             self.looks = 0;

@@ -97,6 +97,11 @@ impl Pace {
         &self.model
     }
 
+    /// Has packets marked by queues from now on.
+    pub(crate) fn want_marks(&mut self) {
+        self.model.want_marks();
+    }
+
     /// When the next packet may be sent.
     pub(crate) fn next(&self) -> Instant {
         self.next

@@ -306,6 +306,10 @@ pub struct Limit {
     pub round_trip_us: u32,
     /// The shortest one lately, microseconds: without a queue.
     pub least_us: u32,
+    /// Data and Repairs that came to it as [`Codepoint::Capable`](crate::Codepoint) or with a mark, counted modulo 2³².
+    pub capable: u32,
+    /// Of these, packets with a mark.
+    pub marked: u32,
 }
 
 /// Answer of a parent to a [`Feedback`].
@@ -380,6 +384,11 @@ impl Body<'_> {
 }
 
 impl Body<'_> {
+    /// Tells whether sources send it at their rate: then a queue may mark it. Rule R-RELAY-80.
+    pub(crate) fn is_paced(&self) -> bool {
+        matches!(self, Self::Data(_) | Self::Repair(_))
+    }
+
     /// Number of the child that has sent this as a child, if the packet says it.
     pub(crate) fn child(&self) -> Option<u64> {
         match self {
@@ -534,6 +543,8 @@ fn put_limit(out: &mut Vec<u8>, limit: &Limit) {
     put_short(out, limit.lost);
     put_short(out, limit.round_trip_us);
     put_short(out, limit.least_us);
+    put_short(out, limit.capable);
+    put_short(out, limit.marked);
 }
 
 /// The checksum of everything but itself and a payload, and of the length: its cost does not depend
@@ -709,6 +720,8 @@ impl<'a> Fields<'a> {
             lost: self.u32()?,
             round_trip_us: self.u32()?,
             least_us: self.u32()?,
+            capable: self.u32()?,
+            marked: self.u32()?,
         })
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use qsm_wire::Instant;
 
+use crate::codepoint::Codepoint;
 use crate::gauge::Gauge;
 use crate::outbox::Outbox;
 use crate::packet::{
@@ -172,8 +173,19 @@ impl Receiver {
         self.parents.present()
     }
 
-    /// Takes a datagram.
+    /// Takes a datagram that has come without a codepoint.
     pub fn handle_datagram(&mut self, now: Instant, from: SocketAddr, bytes: &[u8]) {
+        self.handle_marked(now, from, bytes, Codepoint::NotCapable);
+    }
+
+    /// Takes a datagram that has come with this codepoint in the header of IP. Rule R-RELAY-80.
+    pub fn handle_marked(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        bytes: &[u8],
+        codepoint: Codepoint,
+    ) {
         let Ok(packet) = Packet::decode(bytes) else {
             self.stats.malformed += 1;
             return;
@@ -189,6 +201,9 @@ impl Receiver {
         if let Some(orphaned) = self.parents.hear(now) {
             let us = u64::try_from(orphaned.as_micros()).unwrap_or(u64::MAX);
             self.stats.orphaned_us = self.stats.orphaned_us.max(us);
+        }
+        if let Some(rates) = self.rates.as_mut().filter(|_| packet.body.is_paced()) {
+            rates.gauge.came_as(codepoint);
         }
         match (&packet.body, self.stage) {
             (Body::Joined(joined), Stage::Joining(_)) => self.joined(now, joined),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use qsm_wire::Instant;
 
 use crate::children::Children;
+use crate::codepoint::Codepoint;
 use crate::limits::Limits;
 use crate::links::Links;
 use crate::maker::ParityMaker;
@@ -112,6 +113,8 @@ pub struct Source {
     /// A heartbeat is to be sent.
     beat: bool,
     control: Option<Box<Control>>,
+    /// Of the packet that was written last.
+    codepoint: Codepoint,
     /// The latest time that it was told.
     now: Instant,
     stats: SourceStats,
@@ -138,6 +141,7 @@ impl Source {
             repairs: VecDeque::new(),
             beat: false,
             control: None,
+            codepoint: Codepoint::NotCapable,
             now: Instant(0),
             stats: SourceStats::default(),
         }
@@ -159,6 +163,20 @@ impl Source {
         if let Some(control) = &mut self.control {
             control.parity = Some(ParityMaker::new(self.session));
         }
+    }
+
+    /// Lets queues mark packets in the place of dropping them, and makes way for marks: for a source that adapts its
+    /// rate, and a caller that sends each packet with its [`Source::codepoint`]. Rules R-RELAY-80, R-RELAY-81.
+    pub fn use_marks(&mut self) {
+        if let Some(control) = &mut self.control {
+            control.pace.want_marks();
+        }
+    }
+
+    /// The codepoint in the header of IP for the packet that was written last.
+    #[must_use]
+    pub fn codepoint(&self) -> Codepoint {
+        self.codepoint
     }
 
     /// Numbers packets from behind this number on, where an earlier source of the session may have got
@@ -292,6 +310,7 @@ impl Source {
 
     /// Writes the next packet into `out`, and says who gets it.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<To> {
+        self.codepoint = Codepoint::NotCapable;
         if let Some(letter) = self.outbox.pop() {
             letter.packet.encode(out);
             return Some(To::Address(letter.to));
@@ -310,6 +329,9 @@ impl Source {
         let to = self.next_repair(out).or_else(|| self.next_data(out))?;
         if let Some(control) = &mut self.control {
             control.pace.sent(self.now, self.sent, out.len());
+            if control.pace.model().marks().are_on() {
+                self.codepoint = Codepoint::Capable;
+            }
         }
         Some(To::Children(to))
     }
@@ -358,6 +380,8 @@ impl Source {
             stats.loss_ppm = u64::from(limit.lost) * 1_000_000 / u64::from(limit.packets.max(1));
             stats.in_flight = model.in_flight();
             stats.rivals = model.rivals();
+            stats.marks = model.marks().answers();
+            stats.unmarkable = model.marks().given_up();
         }
         stats
     }

@@ -150,6 +150,10 @@ qsm_metrics::metrics! {
         in_flight: gauge(bytes),
         /// Times that others were found to keep a queue filled: then the source has a window as TCP has.
         rivals: counter(times),
+        /// Times that it has made way for marks of congestion (ECN) that the slowest receiver has counted.
+        marks: counter(times),
+        /// Times that it has done without marks for a minute, since the way there breaks them.
+        unmarkable: counter(times),
         /// Datagrams that are no packets of these formats, or damaged.
         malformed: counter(packets),
         /// Packets of other sessions, or of a kind that no child sends.

@@ -125,10 +125,12 @@ fn feedback_and_echo() {
             lost: 2,
             round_trip_us: 20_000,
             least_us: 15_000,
+            capable: 0x0102,
+            marked: 0x0304,
         },
     };
-    let fields = "0900000000000080 1122334455667788 e8030000 0500000000000000 40420f0000000000 a0bb0d0000000000 3412000000000000 06000000 18000000 02000000 204e0000 983a0000";
-    assert_packet(Body::Feedback(feedback), "09", "eeaa5f9c", fields);
+    let fields = "0900000000000080 1122334455667788 e8030000 0500000000000000 40420f0000000000 a0bb0d0000000000 3412000000000000 06000000 18000000 02000000 204e0000 983a0000 02010000 04030000";
+    assert_packet(Body::Feedback(feedback), "09", "d0002e85", fields);
     let echo = Echo {
         sent: 0x8877_6655_4433_2211,
         above_us: 2000,

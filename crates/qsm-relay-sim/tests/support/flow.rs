@@ -12,9 +12,10 @@ pub(crate) const PACKET_BYTES: u64 = 1000;
 /// What happens next to the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    Arrives(u64),
-    /// An ACK: everything before the first number has come, and the second one.
-    Acked(u64, u64),
+    /// A packet, and whether a queue has marked it.
+    Arrives(u64, bool),
+    /// An ACK: everything before the first number has come, and the second one, with a mark or without.
+    Acked(u64, u64, bool),
 }
 
 /// Growth of the window of a flow.
@@ -26,10 +27,22 @@ pub(crate) enum Growth {
     Cubic,
 }
 
+impl Growth {
+    /// Part of the window that is left after a loss.
+    fn left(self) -> f64 {
+        match self {
+            Self::Reno => 0.5,
+            Self::Cubic => 0.7,
+        }
+    }
+}
+
 /// A flow with something to send always: a window with selective ACKs.
 #[derive(Debug)]
 pub(crate) struct Tcp {
     growth: Growth,
+    /// Part of the window that is left after a mark; none: its packets cannot be marked.
+    left_by_mark: Option<f64>,
     delay: Duration,
     steps: BTreeSet<(Instant, Step)>,
     received: BTreeSet<u64>,
@@ -45,8 +58,9 @@ pub(crate) struct Tcp {
     threshold: f64,
     recover: u64,
     trip: Duration,
-    /// Before the last loss, and when that was: of CUBIC.
+    /// Before the last cut, what part was left by it, and when it was: of CUBIC.
     highest: f64,
+    left: f64,
     cut: Instant,
 }
 
@@ -54,6 +68,7 @@ impl Tcp {
     pub(crate) fn new(growth: Growth, delay: Duration) -> Self {
         Self {
             growth,
+            left_by_mark: None,
             delay,
             steps: BTreeSet::new(),
             received: BTreeSet::new(),
@@ -68,7 +83,17 @@ impl Tcp {
             recover: 0,
             trip: delay * 2,
             highest: 0.0,
+            left: growth.left(),
             cut: Instant(0),
+        }
+    }
+
+    /// Has its packets marked, and leaves so much of the window after a mark, once in a round trip.
+    pub(crate) fn marking(self, left: f64) -> Self {
+        let left_by_mark = Some(left);
+        Self {
+            left_by_mark,
+            ..self
         }
     }
 
@@ -91,34 +116,38 @@ impl Tcp {
         if self.timeout().is_some_and(|at| at <= now) {
             self.lost.extend(self.flying.keys());
             self.flying.clear();
-            self.cut(now);
+            self.cut(now, self.growth.left());
             self.window = 1.0;
             self.recover = self.next;
         }
         while self.steps.first().is_some_and(|(at, _)| *at <= now) {
             let (_, step) = self.steps.pop_first().unwrap();
             match step {
-                Step::Arrives(sequence) => self.arrive(now, sequence),
-                Step::Acked(upto, sequence) => self.acked(now, upto, sequence),
+                Step::Arrives(sequence, marked) => self.arrive(now, sequence, marked),
+                Step::Acked(upto, sequence, marked) => {
+                    self.acked(now, upto, sequence);
+                    self.made_way(now, sequence, marked);
+                }
             }
         }
         while (self.flying.len() as f64) < self.window {
             let sequence = self.lost.pop_first().unwrap_or(self.next);
             self.next = self.next.max(sequence + 1);
             self.flying.insert(sequence, now);
-            if let Some(at) = through.pass(now, PACKET_BYTES) {
-                let step = Step::Arrives(sequence);
-                self.steps.insert((at.after(self.delay), step));
+            if let Some(passage) = through.pass(now, PACKET_BYTES) {
+                let marked = passage.marked && self.left_by_mark.is_some();
+                let step = Step::Arrives(sequence, marked);
+                self.steps.insert((passage.at.after(self.delay), step));
             }
         }
     }
 
-    fn arrive(&mut self, now: Instant, sequence: u64) {
+    fn arrive(&mut self, now: Instant, sequence: u64, marked: bool) {
         self.received.insert(sequence);
         while self.received.remove(&self.expected) {
             self.expected += 1;
         }
-        let step = Step::Acked(self.expected, sequence);
+        let step = Step::Acked(self.expected, sequence, marked);
         self.steps.insert((now.after(self.delay), step));
     }
 
@@ -148,7 +177,19 @@ impl Tcp {
             self.lost.insert(*sequence);
         }
         if gone.iter().any(|sequence| *sequence >= self.recover) {
-            self.cut(now);
+            self.cut(now, self.growth.left());
+            self.window = self.threshold;
+            self.recover = self.next;
+        }
+    }
+
+    /// Answers a mark, once in a round trip (RFC 3168, 6.1.2).
+    fn made_way(&mut self, now: Instant, sequence: u64, marked: bool) {
+        if let Some(left) = self.left_by_mark
+            && marked
+            && sequence >= self.recover
+        {
+            self.cut(now, left);
             self.window = self.threshold;
             self.recover = self.next;
         }
@@ -161,26 +202,23 @@ impl Tcp {
             return reno;
         }
         let (since, trip) = (now.since(self.cut).as_secs_f64(), self.trip.as_secs_f64());
-        let turn = (self.highest * 0.3 / 0.4).cbrt();
+        let turn = (self.highest * (1.0 - self.left) / 0.4).cbrt();
         let target = 0.4 * (since + trip - turn).powi(3) + self.highest;
         let target = target.min(self.window * 1.5);
-        let like_reno = self.highest * 0.7 + 0.53 * since / trip;
+        let like_reno = self.highest * self.left + 0.53 * since / trip;
         match like_reno > self.window.max(target) {
             true => reno,
             false => ((target - self.window) / self.window).max(0.01 / self.window),
         }
     }
 
-    fn cut(&mut self, now: Instant) {
-        let left = match self.growth {
-            Growth::Reno => 0.5,
-            Growth::Cubic => 0.7,
-        };
+    fn cut(&mut self, now: Instant, left: f64) {
         self.highest = match self.window < self.highest {
-            true => self.window * 0.85,
+            true => self.window * (1.0 + left) / 2.0,
             false => self.window,
         };
         self.cut = now;
         self.threshold = (self.window * left).max(2.0);
+        self.left = left;
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) use flow::{Growth, PACKET_BYTES, Tcp};
 pub(crate) use pair::Pair;
 use qsm_relay::{DATA_HEADER_BYTES, Kind, RateBounds, Receiver, Relay, SendError};
-pub(crate) use qsm_relay_sim::{Bottleneck, Link, SESSION, SOURCE};
+pub(crate) use qsm_relay_sim::{Bottleneck, Link, Marking, SESSION, SOURCE};
 use qsm_relay_sim::{Loss, Network, OVERHEAD_BYTES, Step};
 use qsm_wire::Instant;
 
@@ -97,7 +97,12 @@ impl Net {
 
     /// A flow through the bottleneck of the source's first child, with this time each way behind it.
     pub(crate) fn flow(&mut self, growth: Growth, delay: Duration) {
-        let (mut flow, now) = (Tcp::new(growth, delay), self.now());
+        self.add_flow(Tcp::new(growth, delay));
+    }
+
+    /// Such a flow, as it is.
+    pub(crate) fn add_flow(&mut self, mut flow: Tcp) {
+        let now = self.now();
         flow.run(now, self.shared_mut());
         self.flows.push(flow);
     }
