@@ -223,6 +223,22 @@ fn pages_that_cannot_be_served_are_refused_with_the_remedy() {
 }
 
 #[test]
+fn nothing_is_served_where_there_is_no_cluster() {
+    let cluster = Cluster::without_service();
+    let uri = address(&cluster, "prices", "map");
+    let refused = cluster.run(&["open", &uri, "--web", "--no-embedded-gms"], b"");
+    let told = stderr(&refused);
+    assert!(
+        told.contains("is a membership service running and reachable"),
+        "{told}"
+    );
+    assert_eq!(
+        (refused.stdout, refused.status.code()),
+        (Vec::new(), Some(1))
+    );
+}
+
+#[test]
 fn the_page_shows_a_map_and_marks_what_changes() {
     let Some(mut browser) = Chromium::open(1280, 900) else {
         lab::pass_over("there is no Chromium; `make dash-check` installs it");

@@ -357,6 +357,7 @@ fn a_list_follows_its_end_and_a_text_is_seen_as_it_is_written() {
         lines.as_u64().is_some_and(|lines| lines <= LINES_MAX),
         "{lines}"
     );
+    picture(&mut browser, "messages");
     browser.value("document.querySelector('.grid-body').scrollTop = 0");
     browser.wait(&last(6));
     push(&page, many + 1, "more");
@@ -383,6 +384,8 @@ fn a_list_follows_its_end_and_a_text_is_seen_as_it_is_written() {
     page.take(Change::Text("<b>one</b> 𝄢 two".to_owned()));
     browser.wait("document.querySelector('.writing')?.textContent === '<b>one</b> 𝄢 two'");
     browser.wait("document.querySelector('.writing mark')?.textContent === '𝄢 two'");
+    browser.prefer("dark");
+    picture(&mut browser, "text");
     browser.wait("!document.querySelector('.writing mark')");
     assert_eq!(browser.value("document.querySelectorAll('b').length"), 0);
     assert_eq!(browser.errors, [""; 0]);

@@ -16,7 +16,7 @@ const when = (row) => clock.format(row.time / 1000);
 const many = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
 function bytes(size) {
-  if (size >= 1 << 20) return `${(size / (1 << 20)).toPrecision(3)} MiB`;
+  if (size >= 1 << 20) return `${Number((size / (1 << 20)).toPrecision(3))} MiB`;
   return size >= 10000 ? `${Math.round(size / 1024)} KiB` : `${count(size)} B`;
 }
 
