@@ -34,6 +34,8 @@ fn limit(random: &mut Random) -> Limit {
         lost: number(random) as u32,
         round_trip_us: number(random) as u32,
         least_us: number(random) as u32,
+        capable: number(random) as u32,
+        marked: number(random) as u32,
     }
 }
 
