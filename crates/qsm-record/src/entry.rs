@@ -227,7 +227,6 @@ mod tests {
                 },
             ),
             at(9, Input::Drops { packets: 300 }),
-            at(9, Input::Describe { text: "a desk" }),
             at(
                 9,
                 Input::Enter {
@@ -281,6 +280,8 @@ mod tests {
     fn entries_are_read_as_they_were_written() {
         let mut written = entries("10.0.0.1:5".parse().unwrap());
         written.insert(0, Entry::Input(Instant(0), patient()));
+        let described = Input::Describe { text: "a desk" };
+        written.insert(1, Entry::Input(Instant(0), described));
         let (mut writer, mut block) = (EntryWriter::default(), Vec::new());
         written
             .iter()

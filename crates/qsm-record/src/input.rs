@@ -259,10 +259,7 @@ impl<'a> Input<'a> {
                 waiting: fields.flag()?,
             },
             tag::BATCHING => Self::Batching {
-                batching: Batching {
-                    delay: fields.duration()?,
-                    bytes: fields.narrow()?,
-                },
+                batching: batching(fields)?,
             },
             tag::CLOSE => Self::Close,
             tag::DATAGRAM => Self::Datagram {
@@ -327,6 +324,13 @@ impl<'a> Input<'a> {
             _ => return Err(Malformed),
         })
     }
+}
+
+fn batching(fields: &mut Fields<'_>) -> Result<Batching, Malformed> {
+    Ok(Batching {
+        delay: fields.duration()?,
+        bytes: fields.narrow()?,
+    })
 }
 
 fn role(fields: &mut Fields<'_>) -> Result<Role, Malformed> {

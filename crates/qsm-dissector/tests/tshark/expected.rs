@@ -13,7 +13,7 @@ use qsm_wire::membership::{
 };
 use qsm_wire::{
     AbsentCause, Ack, Body, Data, Heartbeat, Marks, NumbersQuery, Origin, Packet, Parity, Part,
-    Ranges, RegionId, Request, SeqRange, StreamId, Summary, Token,
+    Ranges, RegionId, Request, SeqRange, StreamId, Summary, Token, ViewNumber,
 };
 
 pub(crate) use self::decision::of_group_answer;
@@ -418,11 +418,7 @@ pub(crate) fn of_request_message(message: &ToService) -> Sheet {
             role,
             names,
         } => of_entry(out, 3, *request, *role, names),
-        ToService::Drained { region, view } => {
-            out.put("to_service", 4);
-            out.put("region", region);
-            out.put("view", view);
-        }
+        ToService::Drained { region, view } => of_progress(out, 4, region, view),
         ToService::Suspect { member, silent_ms } => {
             out.put("to_service", 5);
             out.origin("origin", *member);
@@ -434,11 +430,7 @@ pub(crate) fn of_request_message(message: &ToService) -> Sheet {
             out.put("list", of_list(*kind));
         }
         ToService::Goodbye => out.put("to_service", 7),
-        ToService::CaughtUp { region, view } => {
-            out.put("to_service", 8);
-            out.put("region", region);
-            out.put("view", view);
-        }
+        ToService::CaughtUp { region, view } => of_progress(out, 8, region, view),
         ToService::Deaf {
             region,
             speaker,
@@ -475,6 +467,12 @@ pub(crate) fn of_request_message(message: &ToService) -> Sheet {
         other => panic!("{other:?} is compared nowhere"),
     }
     sheet
+}
+
+fn of_progress(sheet: &mut Sheet, number: u8, region: &RegionId, view: &ViewNumber) {
+    sheet.put("to_service", number);
+    sheet.put("region", region);
+    sheet.put("view", view);
 }
 
 fn of_strain(sheet: &mut Sheet, strain: &Strain) {

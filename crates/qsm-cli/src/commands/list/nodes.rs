@@ -58,8 +58,7 @@ fn show_sites(sites: &Sites, json: bool) -> Result<(), Failure> {
     match json {
         true => output::write(format!("{:#}\n", sites.json())),
         false if sites.is_empty() => output::write(
-            "No node of this cluster says that it is a gateway of sites (`qsm relay site`).\n"
-                .to_owned(),
+            "No node of this cluster says that it is a gateway of sites (`qsm relay site`).\n",
         ),
         false => output::write(Passage::render(&sites.words())),
     }

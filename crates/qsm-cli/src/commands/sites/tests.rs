@@ -98,7 +98,7 @@ fn what_is_wrong_between_sites_is_named() {
     let mut alone = sound.clone();
     alone.state.out.gateways = 0;
     assert_eq!(faults(std::slice::from_ref(&alone)), ["not-received"]);
-    let mut stranger = sound.clone();
+    let mut stranger = sound;
     stranger.state.site = "par".to_owned();
     assert_eq!(
         faults(&[gateway("b", false, &BOTH), stranger]),
