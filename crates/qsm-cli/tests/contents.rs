@@ -85,7 +85,7 @@ fn who_passes_a_sealed_stream_on_can_neither_read_nor_change_it() {
     let mut stdin = publisher.0.stdin.take().unwrap();
     let tap = Tap::of(&source);
     let words = ["sub", "news", "--parent", &tap.at, "--content-key", &key];
-    let mut sub = relaying(&words);
+    let mut sub = relaying(&[&words[..], &["--stats", "json"]].concat());
     let lines = Lines::of_stdout(&mut sub.0);
     let told = Lines::of_stderr(&mut sub.0);
     writeln!(stdin, "{}", message("secret")).unwrap();
@@ -101,6 +101,9 @@ fn who_passes_a_sealed_stream_on_can_neither_read_nor_change_it() {
     assert_code(&publisher.output(), 0);
     let output = sub.output();
     assert_code(&output, 4);
+    told.wait("what it has counted", |line| {
+        line.contains("\"opened\":2,\"unopened\":1")
+    });
     assert!(!tap.heard.lock().unwrap().is_empty());
     for word in ["secret", "changed", "after it"] {
         assert!(!tap.has_heard(word), "{word}");

@@ -10,13 +10,15 @@ use qsm_link::{LinkStats, PieceStats};
 use qsm_net::PortCounters;
 use serde_json::Value;
 
+use super::content::ContentStats;
 use super::port::Port;
 use crate::stats::{self, Served};
 
-/// Counters at one time; of links where there are some.
+/// Counters at one time; of links and sealed contents where there are some.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Account<M> {
     own: M,
+    contents: Option<ContentStats>,
     links: Option<LinkStats>,
     pieces: PieceStats,
     port: PortCounters,
@@ -26,10 +28,16 @@ impl<M: Metrics + Display> Account<M> {
     pub(super) fn of(own: M, port: &Port) -> Self {
         Self {
             own,
+            contents: None,
             links: port.links(),
             pieces: port.pieces(),
             port: port.counters(),
         }
+    }
+
+    /// The same of a receiver with this account of contents.
+    pub(super) fn with_contents(self, contents: Option<ContentStats>) -> Self {
+        Self { contents, ..self }
     }
 
     /// Its own counters, and bytes in datagrams at the socket, both ways.
@@ -45,6 +53,9 @@ impl<M: Metrics + Display> Account<M> {
     pub(super) fn say(&self, options: StatsOptions) {
         if let Some(format) = options.format(false) {
             stats::of_counters(&self.own, format);
+            if let Some(contents) = &self.contents {
+                stats::of_counters(contents, format);
+            }
             if let Some(links) = &self.links {
                 stats::of_counters(links, format);
             }
@@ -56,6 +67,9 @@ impl<M: Metrics + Display> Account<M> {
     /// Adds it to a page, with these labels.
     pub(super) fn add_to(&self, page: &mut Page, labels: &[(&str, &str)]) {
         page.add(&self.own, labels);
+        if let Some(contents) = &self.contents {
+            page.add(contents, labels);
+        }
         if let Some(links) = &self.links {
             page.add(links, labels);
         }

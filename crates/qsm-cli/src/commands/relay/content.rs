@@ -13,6 +13,17 @@ use qsm_wire::Instant;
 /// Nanoseconds between two lines on contents that cannot be opened.
 const PAUSE: u64 = 10_000_000_000;
 
+qsm::metrics::metrics! {
+    /// Account of contents that a receiver opens by a key which it has in common with their source.
+    #[derive(Copy)]
+    pub(super) struct ContentStats of "contents" {
+        /// Contents opened.
+        opened: counter(packets),
+        /// Contents dropped because they cannot be opened: sealed by another key, changed on their way, or come before.
+        unopened: counter(packets),
+    }
+}
+
 /// Option by which contents are sealed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ContentArgs {
@@ -51,7 +62,7 @@ impl ContentArgs {
     pub(super) fn contents(&self, stream: &str) -> Result<Contents, Failure> {
         Ok(Contents {
             opener: self.key()?.map(|key| ContentOpener::new(key, stream)),
-            refused: 0,
+            stats: ContentStats::default(),
             say: Instant(0),
         })
     }
@@ -68,20 +79,27 @@ impl ContentArgs {
 /// Contents as they come to a receiver.
 pub(super) struct Contents {
     opener: Option<ContentOpener>,
-    /// Contents that could not be opened.
-    pub(super) refused: u64,
+    stats: ContentStats,
     /// The next time that this may be said.
     say: Instant,
 }
 
 impl Contents {
+    /// Its account, where contents are sealed.
+    pub(super) fn stats(&self) -> Option<ContentStats> {
+        self.opener.as_ref().map(|_| self.stats)
+    }
+
     /// Content that the source had sealed, if it seals; `None` if it cannot be opened, which is said.
     pub(super) fn open(&mut self, now: Instant, payload: Arc<[u8]>) -> Option<Arc<[u8]>> {
         let Some(opener) = &mut self.opener else {
             return Some(payload);
         };
         match opener.open(&payload) {
-            Ok(content) => Some(content.into()),
+            Ok(content) => {
+                self.stats.opened += 1;
+                Some(content.into())
+            }
             Err(error) => {
                 self.refuse(now, error);
                 None
@@ -90,12 +108,12 @@ impl Contents {
     }
 
     fn refuse(&mut self, now: Instant, error: ContentError) {
-        self.refused += 1;
+        self.stats.unopened += 1;
         if now < self.say {
             return;
         }
         self.say = Instant(now.0.saturating_add(PAUSE));
-        let count = self.refused;
+        let count = self.stats.unopened;
         let line = format!(
             "UNOPENED: {count} packets of the stream so far, of the last {error}: has the source the same \
              --content-key? if so, somebody on the way forges"

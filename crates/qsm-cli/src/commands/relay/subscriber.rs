@@ -114,7 +114,7 @@ pub(super) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
                 ),
             ));
         }
-        books.put(Account::of(subscriber.receiver.stats(), &subscriber.port));
+        books.put(subscriber.account());
     }
     drop(served);
     subscriber.end(args)
@@ -162,6 +162,10 @@ impl Subscriber {
             ended: false,
             out: Vec::new(),
         })
+    }
+
+    fn account(&self) -> Account<ReceiverStats> {
+        Account::of(self.receiver.stats(), &self.port).with_contents(self.contents.stats())
     }
 
     /// Says that another parent has taken over, if so.
@@ -270,8 +274,9 @@ impl Subscriber {
         self.receiver.leave();
         self.transmit();
         self.port.close();
+        let account = self.account();
         self.writer.end()?;
-        Account::of(self.receiver.stats(), &self.port).say(args.stats);
+        account.say(args.stats);
         if self.incomplete {
             return Err(Failure::new(
                 Code::Incomplete,

@@ -134,7 +134,8 @@ impl Inward {
                 let reach = self.pulse.reach(now, is_member);
                 patience.look(now, reach != Reach::Reached);
                 self.gate.note(reach, receiver.round_trip());
-                self.books.put(Account::of(receiver.stats(), &self.port));
+                let account = Account::of(receiver.stats(), &self.port);
+                self.books.put(account.with_contents(self.contents.stats()));
             } else {
                 self.gate.note(Reach::Asked, None);
             }
