@@ -143,8 +143,9 @@ impl<S> Shared<S> {
 
     /// Has all look who wait for a change.
     fn wake(&self) {
-        self.changed.notify_all();
+        // Before threads go on, which may begin to wait for the next change.
         let wakers = std::mem::take(&mut self.lock().wakers);
+        self.changed.notify_all();
         wakers.into_iter().for_each(Waker::wake);
     }
 }
