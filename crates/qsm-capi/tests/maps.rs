@@ -260,6 +260,25 @@ fn the_descriptor_is_readable_while_something_has_changed() {
 }
 
 #[test]
+fn who_misses_removals_is_told_to_begin_again() {
+    let bounds = QsmMapBounds {
+        bytes: 0,
+        removed: 1,
+    };
+    let desk = Desk::new("restart", &bounds).live();
+    for key in ["a", "b", "c"] {
+        assert_eq!(desk.put(key, b"1"), 0, "{}", error());
+    }
+    assert_eq!(desk.poll(100, PATIENT).len(), 3);
+    for key in ["a", "b"] {
+        assert_eq!(desk.remove(key), 0, "{}", error());
+    }
+    let restart = (EntryKind::Restart, String::new(), Vec::new());
+    assert_eq!(desk.poll(100, PATIENT), [restart, set("c", b"1")]);
+    assert_eq!(desk.snapshot(), [set("c", b"1")]);
+}
+
+#[test]
 fn what_is_lent_outlives_its_map() {
     let desk = Desk::new("outlive", null()).live();
     assert_eq!(desk.put("kept", b"value"), 0, "{}", error());

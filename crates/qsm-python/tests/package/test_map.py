@@ -88,6 +88,15 @@ def test_who_reads_seldom_is_told_the_last_change_of_each_key(prices):
     assert counted["state_bytes"] == 4
 
 
+def test_who_misses_removals_is_told_to_begin_again(node):
+    with node.live_map("prices", removed=1) as prices:
+        changes = prices.changes()
+        prices.update(a=b"1", b=b"1", c=b"1")
+        assert len(changes.take()) == 3
+        del prices["a"], prices["b"]
+        assert changes.take() == [qsm.Restart(), qsm.Change("c", b"1")]
+
+
 def test_a_loop_waits_for_changes_and_ends_when_the_map_is_closed(prices):
     seen = []
     came = threading.Event()

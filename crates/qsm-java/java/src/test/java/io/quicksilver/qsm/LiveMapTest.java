@@ -88,6 +88,21 @@ class LiveMapTest {
     }
 
     @Test
+    void whoMissesRemovalsIsToldToBeginAgain() {
+        try (Node node = Loopback.start(cluster);
+                LiveMap map = node.liveMap(new MapBounds(0, 1), "prices").awaitLive(PATIENCE)) {
+            for (String key : List.of("a", "b", "c")) {
+                map.put(key, "1");
+            }
+            assertEquals(3, map.poll(10, Duration.ZERO).size());
+            map.remove("a");
+            map.remove("b");
+            List<MapChange> expected = List.of(new MapChange.Restart(), set("c", "1"));
+            assertEquals(expected, map.poll(10, Duration.ZERO));
+        }
+    }
+
+    @Test
     void whatAMapDoesNotTakeIsNamed() {
         try (Node node = Loopback.start(cluster);
                 LiveMap map = node.liveMap(new MapBounds(10, 2), "prices")) {
