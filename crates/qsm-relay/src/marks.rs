@@ -37,17 +37,24 @@ impl Count {
     }
 }
 
+/// Use of marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Use {
+    /// Nobody has asked for it.
+    #[default]
+    Unasked,
+    /// Packets may be marked.
+    On,
+    /// The way breaks marks: they are tried again then.
+    Rests(Instant),
+}
+
 /// Marks of the way to the slowest receiver. They are believed once a packet that could be marked has come without a
 /// mark. Where none could be marked, or all were, for some round trips, the way is thought to break them, and they are
 /// done without for a while. Rule R-RELAY-81.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Marks {
-    /// The source's packets may be marked at all.
-    wanted: bool,
-    /// They may be now.
-    is_on: bool,
-    /// If not: when they may again.
-    again: Instant,
+    state: Use,
     /// Packets up to this one were sent before they could be marked.
     unmarkable: u64,
     /// Packets up to this one were sent before the source has made way for marks, or until its queue was gone.
@@ -69,12 +76,12 @@ pub(crate) struct Marks {
 impl Marks {
     /// Has packets marked from now on.
     pub(crate) fn want(&mut self) {
-        (self.wanted, self.is_on) = (true, true);
+        self.state = Use::On;
     }
 
     /// Tells whether packets leave with a codepoint that can be marked.
     pub(crate) fn are_on(&self) -> bool {
-        self.is_on
+        self.state == Use::On
     }
 
     /// Times that the source has made way for marks.
@@ -91,8 +98,10 @@ impl Marks {
     /// marks were given up by it.
     pub(crate) fn heard(&mut self, now: Instant, limit: &Limit, round: bool, sent: u64) -> bool {
         self.news = Count::default();
-        if self.wanted && !self.is_on && now >= self.again {
-            (self.is_on, self.unmarkable) = (true, sent);
+        if let Use::Rests(until) = self.state
+            && now >= until
+        {
+            (self.state, self.unmarkable) = (Use::On, sent);
         }
         let before = core::mem::replace(&mut self.before, *limit);
         if before.receiver != limit.receiver {
@@ -101,7 +110,7 @@ impl Marks {
             (self.round, self.mute_rounds) = (Count::default(), 0);
             return false;
         }
-        if !self.is_on || before.highest < self.unmarkable {
+        if !self.are_on() || before.highest < self.unmarkable {
             return false;
         }
         let count = Count {
@@ -153,8 +162,8 @@ impl Marks {
         };
         let mute = self.mute_rounds >= MUTE_ROUNDS;
         if mute {
-            (self.is_on, self.is_believed, self.mute_rounds) = (false, false, 0);
-            (self.again, self.news) = (now.after(REST), Count::default());
+            self.state = Use::Rests(now.after(REST));
+            (self.is_believed, self.mute_rounds, self.news) = (false, 0, Count::default());
             self.given_up += 1;
         }
         mute
@@ -211,6 +220,8 @@ mod tests {
         assert!(!trial.marks.are_news());
         trial.come(10, 10);
         assert!(!trial.marks.are_news(), "it was sent before");
+        trial.come(10, 10);
+        assert!(!trial.marks.are_news(), "and so was what it waited behind");
         trial.come(10, 1);
         assert!(trial.marks.are_news());
         assert_eq!(trial.marks.answers(), 1);
