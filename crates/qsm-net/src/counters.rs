@@ -60,6 +60,21 @@ qsm_metrics::metrics! {
 }
 
 qsm_metrics::metrics! {
+    /// Counters of codepoints in the header of IP (ECN), by which a queue marks datagrams in the place of dropping them.
+    #[derive(Copy)]
+    pub struct EcnCounters of "ecn" {
+        /// Datagrams that came with a codepoint that can be marked, ECT(0), or with a mark.
+        capable: counter(datagrams),
+        /// Of these, datagrams with a mark, CE.
+        marked: counter(datagrams),
+        /// Datagrams with a mark that were dropped, since they were to go on without a codepoint.
+        dropped: counter(datagrams),
+        /// Datagrams whose codepoint the kernel did not say.
+        unread: counter(datagrams),
+    }
+}
+
+qsm_metrics::metrics! {
     /// Counters of sending.
     #[derive(Copy)]
     pub struct SendCounters of "send" {

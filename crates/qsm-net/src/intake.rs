@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::counters::ReceiveCounters;
+use crate::counters::{EcnCounters, ReceiveCounters};
 use crate::receive::{BATCH, Place, Ring};
 use crate::socket;
 use crate::sys;
@@ -19,12 +19,15 @@ pub struct Intake {
     drained: bool,
     /// The kernel's drop counter when last seen.
     drops_seen: u32,
+    /// The kernel says the codepoint of each datagram.
+    reads_ecn: bool,
     counters: ReceiveCounters,
+    ecn: EcnCounters,
 }
 
 impl Intake {
-    /// Prepares a socket: asks for so large a receive buffer, of which it gets what the system allows, for trains and
-    /// for counts of what is dropped.
+    /// Prepares a socket: asks for so large a receive buffer, of which it gets what the system allows, for trains, for
+    /// codepoints of ECN and for counts of what is dropped.
     #[must_use]
     pub fn new(socket: impl AsFd, buffer_bytes: usize) -> Self {
         let fd = socket.as_fd();
@@ -32,13 +35,19 @@ impl Intake {
         socket::ask_receive_buffer(fd, buffer_bytes).unwrap_or_default();
         sys::set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1).unwrap_or_default();
         sys::set_option(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1).unwrap_or_default();
+        let asks = |level, name| sys::set_option(fd, level, name, 1).is_ok();
+        // A socket of IPv6 may have IPv4 as well.
+        let v6 = asks(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS);
+        let v4 = asks(libc::IPPROTO_IP, libc::IP_RECVTOS);
         Self {
             ring: Ring::scoped(),
             batch: Vec::new(),
             taken: 0,
             drained: false,
             drops_seen: 0,
+            reads_ecn: v4 || v6,
             counters: ReceiveCounters::default(),
+            ecn: EcnCounters::default(),
         }
     }
 
@@ -80,6 +89,20 @@ impl Intake {
         place.map_or(&mut [], |place| self.ring.writable(*place))
     }
 
+    /// The two bits of ECN in the header of IP (RFC 3168) with which [`Intake::datagram`] has come; 0 where the kernel does
+    /// not say it.
+    #[must_use]
+    pub fn ecn(&self) -> u8 {
+        let place = self.taken.checked_sub(1).and_then(|at| self.batch.get(at));
+        place.map_or(0, |place| self.ring.ecn(*place))
+    }
+
+    /// Counters of codepoints since it was made.
+    #[must_use]
+    pub fn ecn_counters(&self) -> EcnCounters {
+        self.ecn
+    }
+
     /// Counters since it was made.
     #[must_use]
     pub fn counters(&self) -> ReceiveCounters {
@@ -100,6 +123,9 @@ impl Intake {
         counters.bytes += filled.bytes;
         counters.trains += filled.trains;
         counters.truncated += filled.truncated;
+        self.ecn.capable += filled.capable;
+        self.ecn.marked += filled.marked;
+        self.ecn.unread += filled.datagrams * u64::from(!self.reads_ecn);
         if let Some(drops) = filled.drops {
             counters.kernel_drops += u64::from(drops.wrapping_sub(self.drops_seen));
             self.drops_seen = drops;

@@ -56,6 +56,7 @@ mod busy_poll;
 mod changes;
 mod clock;
 mod config;
+mod control;
 mod copier;
 mod cost;
 mod counters;
@@ -96,7 +97,8 @@ pub use config::{
 pub use copier::Cloning;
 pub use cost::DatagramCost;
 pub use counters::{
-    FaultCounters, PortCounters, ReceiveCounters, RefusalCounters, SendCounters, SendErrorCounters,
+    EcnCounters, FaultCounters, PortCounters, ReceiveCounters, RefusalCounters, SendCounters,
+    SendErrorCounters,
 };
 pub use error::{GROUPS_MAX, PortError, SendError, SendFailure, Sent};
 pub use fault::FaultConfig;

@@ -8,7 +8,7 @@
 //!
 //! Letters wait until they are sent together. Those for one receiver then stand one behind the other, in the order in
 //! which they were posted, and runs of them of one length leave as trains (UDP GSO), as far as the kernel takes them; so
-//! do those that were staged as trains.
+//! do those that were staged as trains. Datagrams of a train have the same codepoint of ECN.
 
 use std::io;
 use std::mem;
@@ -19,10 +19,11 @@ use std::ptr;
 use std::time::Duration;
 
 use crate::address::Raw;
+use crate::control::Control;
 use crate::copier::Copier;
 use crate::counters::SendCounters;
 use crate::error::SendFailure;
-use crate::send::{Control, TRAIN_MAX, write_segment_size};
+use crate::send::TRAIN_MAX;
 use crate::socket;
 use crate::sys;
 
@@ -41,6 +42,10 @@ const LETTERS_MAX: usize = 1024;
 const CLONED_MIN: usize = 4;
 /// Time for which the socket's buffer may keep those up that send, once in a call.
 const PATIENCE: Duration = Duration::from_millis(1);
+/// Room for two control messages.
+const CONTROL_BYTES: usize = 48;
+/// The codepoint CE, which has come with a datagram that goes on.
+const CE: u8 = 3;
 
 /// Place of staged bytes: of a datagram, or of a train of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +54,18 @@ pub struct Staged {
     to: usize,
     /// Bytes of a datagram; the last one may be shorter.
     segment: usize,
+    /// The two bits of ECN in the header of IP.
+    ecn: u8,
 }
 
 impl Staged {
+    /// The same, to be sent with these two bits of ECN in the header of IP (RFC 3168), in the place of 0.
+    #[must_use]
+    pub fn with_ecn(self, bits: u8) -> Self {
+        let ecn = bits & CE;
+        Self { ecn, ..self }
+    }
+
     fn range(self) -> Range<usize> {
         self.from..self.to
     }
@@ -140,7 +154,12 @@ impl Mailing {
         self.several |= from > 0;
         self.staged.extend_from_slice(bytes);
         let to = self.staged.len();
-        Staged { from, to, segment }
+        Staged {
+            from,
+            to,
+            segment,
+            ecn: 0,
+        }
     }
 
     /// Has it sent to a receiver. The bytes were staged since the last [`Mailing::send`].
@@ -198,7 +217,8 @@ impl Mailing {
             let (these, behind) = rest.split_at(copies * times);
             rest = behind;
             let segment = u16::try_from(first.what.segment).unwrap_or(0);
-            if copies < CLONED_MIN || segment == 0 {
+            // Clones have no codepoint, and a mark is to go on.
+            if copies < CLONED_MIN || segment == 0 || train.ecn == CE {
                 left.extend_from_slice(these);
                 continue;
             }
@@ -308,7 +328,8 @@ impl Mailing {
     /// Number of the first letters that make a train: for one receiver, all datagrams of one length but for a shorter last
     /// one.
     fn run(&self, letters: &[Letter]) -> usize {
-        let (to, segment) = (letters[0].to, letters[0].what.segment);
+        let Letter { to, what } = letters[0];
+        let segment = what.segment;
         if !self.trains || segment == 0 || segment > SEGMENT_MAX {
             return 1;
         }
@@ -319,7 +340,7 @@ impl Mailing {
             let is_last = own > 0 && own < segment;
             bytes += own;
             let fits = (letter.what.segment == segment || is_last) && bytes <= most;
-            if letter.to != to || !fits {
+            if letter.to != to || letter.what.ecn != what.ecn || !fits {
                 break;
             }
             count += 1;
@@ -341,6 +362,29 @@ impl Mailing {
     }
 }
 
+/// Writes the length of a train's datagrams and the codepoint of ECN, where there are any. Returns their bytes.
+fn write_controls(
+    control: &mut Control<CONTROL_BYTES>,
+    segment: Option<usize>,
+    ecn: u8,
+    to: SocketAddr,
+) -> usize {
+    let length = segment.map_or(0, |segment| control.put_segment(0, segment));
+    if ecn == 0 {
+        return length;
+    }
+    // What is for an address of IPv4 that IPv6 maps leaves as IPv4.
+    let is_v4 = match to {
+        SocketAddr::V4(_) => true,
+        SocketAddr::V6(to) => to.ip().to_ipv4_mapped().is_some(),
+    };
+    let (level, kind) = match is_v4 {
+        true => (libc::IPPROTO_IP, libc::IP_TOS),
+        false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+    };
+    control.put(length, level, kind, libc::c_int::from(ecn))
+}
+
 /// Number of the first letters that are of the same bytes.
 fn copies(letters: &[Letter]) -> usize {
     let same = letters.chunk_by(|one, other| one.what == other.what);
@@ -354,7 +398,8 @@ fn same_receivers(letters: &[Letter], copies: usize) -> (Staged, usize) {
     let mut times = 1;
     for next in letters.chunks_exact(copies).skip(1) {
         let what = next[0].what;
-        let behind = what.from == train.to && what.segment == train.segment;
+        let alike = what.segment == train.segment && what.ecn == train.ecn;
+        let behind = what.from == train.to && alike;
         let full = train.bytes().is_multiple_of(train.segment.max(1));
         let fits = what.to - train.from <= most;
         let same = |(one, other): (&Letter, &Letter)| one.to == other.to && other.what == what;
@@ -393,13 +438,16 @@ fn give(
             vector.iov_len = bytes.len();
         }
         let header = &mut messages[number].msg_hdr;
-        names[number] = Raw::scoped(letters[0].to);
+        let Letter { to, what } = letters[0];
+        names[number] = Raw::scoped(to);
         header.msg_name = ptr::from_mut(&mut names[number]).cast();
         header.msg_namelen = names[number].bytes();
         header.msg_iov = vectors.as_mut_ptr();
         header.msg_iovlen = sys::fit(*run);
-        if *run > 1 || letters[0].what.datagrams() > 1 {
-            let length = write_segment_size(&mut controls[number], letters[0].what.segment);
+        let is_train = *run > 1 || what.datagrams() > 1;
+        let segment = is_train.then_some(what.segment);
+        let length = write_controls(&mut controls[number], segment, what.ecn, to);
+        if length > 0 {
             header.msg_control = controls[number].as_mut_ptr();
             header.msg_controllen = sys::fit(length);
         }
@@ -580,6 +628,46 @@ mod tests {
             trial.mailing.trains,
             "what failed alone, too, is no fault of trains"
         );
+    }
+
+    #[test]
+    fn codepoints_come_as_they_were_sent_and_trains_are_of_one() {
+        for address in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
+            let mut trial = Trial::new(0);
+            trial.from = UdpSocket::bind(address).unwrap();
+            trial.from.set_nonblocking(true).unwrap();
+            let near = match address {
+                "[::]:0" => "127.0.0.1:0",
+                own => own,
+            };
+            let socket = UdpSocket::bind(near).unwrap();
+            let intake = Intake::new(&socket, 1 << 20);
+            let to = match socket.local_addr().unwrap() {
+                SocketAddr::V4(to) if address == "[::]:0" => {
+                    SocketAddr::from((to.ip().to_ipv6_mapped(), to.port()))
+                }
+                to => to,
+            };
+            trial.to.push((socket, intake));
+            let bits = [0, 2, 2, 3, 3, 0, 2, 1];
+            for (value, ecn) in (0..).zip(bits) {
+                let staged = trial.mailing.stage(&[value; 100]).with_ecn(ecn);
+                trial.mailing.post(to, staged);
+            }
+            trial.mailing.send(&trial.from);
+            let (socket, intake) = &mut trial.to[0];
+            let mut came = Vec::new();
+            intake.look_again();
+            while intake.next(&*socket).is_some() {
+                came.push((intake.datagram()[0], intake.ecn()));
+            }
+            let sent: Vec<(u8, u8)> = (0..).zip(bits).collect();
+            assert_eq!(came, sent, "{address}");
+            let counters = intake.ecn_counters();
+            assert_eq!((counters.capable, counters.marked), (5, 2), "{address}");
+            assert_eq!((counters.unread, counters.dropped), (0, 0));
+            assert_eq!(trial.mailing.counters().trains, 2, "{address}");
+        }
     }
 
     #[test]

@@ -43,7 +43,8 @@ pub(crate) const BATCH: usize = 16;
 /// Messages of one batch where they are long trains: a quarter of a mebibyte is still in the core's L2 cache when its
 /// datagrams are looked at.
 const BATCH_LONG: usize = 4;
-/// Room for the control messages (train size and drop count, of 24 bytes each, and a time of 32), rounded up.
+/// Room for the control messages: train size and drop count, of 24 bytes each, and a time of 32, or the codepoint of ECN,
+/// of 24. No socket asks for both of these.
 const CONTROL_BYTES: usize = 96;
 /// Longest time that a datagram is believed to have waited: what seems longer was stamped before the clock was set.
 const WAITED_MAX: Duration = Duration::from_secs(10);
@@ -97,6 +98,9 @@ pub(crate) struct Filled {
     pub(crate) bytes: u64,
     pub(crate) trains: u64,
     pub(crate) truncated: u64,
+    /// Datagrams with ECT(0) or CE in the header of IP, and those with CE, if the kernel says it.
+    pub(crate) capable: u64,
+    pub(crate) marked: u64,
     /// The kernel's drop counter of the socket, as of the last message that carried it.
     pub(crate) drops: Option<u32>,
     /// Time that the first message had waited at the socket, if the kernel says it.
@@ -111,6 +115,8 @@ struct Slot {
     length: u32,
     segment: u32,
     count: u32,
+    /// The two bits of ECN in the header of IP, the same in all datagrams of a train; 0 if the kernel does not say it.
+    ecn: u8,
 }
 
 const EMPTY: Slot = Slot {
@@ -119,6 +125,7 @@ const EMPTY: Slot = Slot {
     length: 0,
     segment: 0,
     count: 0,
+    ecn: 0,
 };
 
 #[derive(Debug)]
@@ -143,6 +150,8 @@ struct Control([u8; CONTROL_BYTES]);
 struct Notes {
     segment: Option<u32>,
     drops: Option<u32>,
+    /// The two bits of ECN in the header of IP.
+    ecn: u8,
     /// When it came, by the clock of the wall.
     came: Option<Duration>,
 }
@@ -268,6 +277,11 @@ impl Ring {
         &mut self.buffers.writable(place.slot())[start as usize..end as usize]
     }
 
+    /// The two bits of ECN with which a datagram has come.
+    pub(crate) fn ecn(&self, place: Place) -> u8 {
+        self.slots[place.slot()].ecn
+    }
+
     /// Opens a datagram in place. Returns it as it is then, unless it is refused.
     pub(crate) fn open(
         &mut self,
@@ -333,6 +347,10 @@ impl Filled {
             self.truncated += 1;
         } else {
             self.bytes += u64::from(slot.length);
+        }
+        if slot.ecn & 2 != 0 {
+            self.capable += u64::from(slot.count);
+            self.marked += u64::from(slot.count) * u64::from(slot.ecn & 1);
         }
         self.drops = notes.drops.or(self.drops);
     }
@@ -413,6 +431,7 @@ fn slot(
         length,
         segment,
         count,
+        ecn: notes.ecn,
     }
 }
 
@@ -445,8 +464,8 @@ fn receive_batch(fd: BorrowedFd<'_>, messages: &mut [libc::mmsghdr]) -> io::Resu
 /// The header must have been filled by the kernel, and its control buffer must be alive.
 unsafe fn read_notes(header: &libc::msghdr) -> Notes {
     let mut notes = Notes::default();
-    // SAFETY: by contract the control buffer is as the kernel left it; the macros stay within its length. Two kinds of
-    // message carry four bytes, the third one a timespec, read without assuming alignment.
+    // SAFETY: by contract the control buffer is as the kernel left it; the macros stay within its length. A message carries
+    // four bytes, one (IP_TOS), or a timespec, read without assuming alignment.
     unsafe {
         let mut next = libc::CMSG_FIRSTHDR(header);
         while let Some(control) = next.as_ref() {
@@ -454,6 +473,8 @@ unsafe fn read_notes(header: &libc::msghdr) -> Notes {
             match (control.cmsg_level, control.cmsg_type) {
                 (libc::SOL_UDP, libc::UDP_GRO) => notes.segment = Some(value()),
                 (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => notes.drops = Some(value()),
+                (libc::IPPROTO_IP, libc::IP_TOS) => notes.ecn = *libc::CMSG_DATA(next) & 3,
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => notes.ecn = (value() & 3) as u8,
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
                     let time = ptr::read_unaligned(libc::CMSG_DATA(next).cast::<libc::timespec>());
                     notes.came = Some(clock::time_of(time));

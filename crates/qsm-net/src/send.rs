@@ -15,6 +15,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 use crate::address::{Family, Raw};
+use crate::control::Control;
 use crate::counters::SendCounters;
 use crate::error::{SendError, SendFailure, Sent};
 use crate::icmp::{self, Refusals};
@@ -74,19 +75,6 @@ impl Cut {
             chunk: segment,
             segment,
         }
-    }
-}
-
-/// Room for a control message.
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-pub(crate) struct Control([u8; CONTROL_BYTES]);
-
-impl Control {
-    pub(crate) const EMPTY: Self = Self([0; CONTROL_BYTES]);
-
-    pub(crate) fn as_mut_ptr(&mut self) -> *mut libc::c_void {
-        self.0.as_mut_ptr().cast()
     }
 }
 
@@ -222,8 +210,8 @@ fn send_batch(fd: BorrowedFd<'_>, name: &Raw, bytes: &[u8], cut: Cut) -> io::Res
     // SAFETY: mmsghdr is plain data, for which zero is valid.
     let mut messages: [libc::mmsghdr; MESSAGES] = unsafe { mem::zeroed() };
     // All trains of a call have the same segment size, so they share one control message, which the kernel only reads.
-    let mut control = Control::EMPTY;
-    let control_length = write_segment_size(&mut control, cut.segment);
+    let mut control = Control::<CONTROL_BYTES>::EMPTY;
+    let control_length = control.put_segment(0, cut.segment);
     let mut count = 0;
     for chunk in bytes.chunks(cut.chunk).take(MESSAGES) {
         vectors[count] = libc::iovec {
@@ -254,25 +242,6 @@ fn send_batch(fd: BorrowedFd<'_>, name: &Raw, bytes: &[u8], cut: Cut) -> io::Res
         )
     };
     usize::try_from(taken).map_err(|_| io::Error::last_os_error())
-}
-
-/// Writes the control message `UDP_SEGMENT`; returns the bytes it takes.
-pub(crate) fn write_segment_size(control: &mut Control, segment: usize) -> usize {
-    // SAFETY: a zeroed msghdr is valid; the buffer is aligned for cmsghdr and has room for one message of two bytes, so
-    // CMSG_FIRSTHDR is not null and CMSG_DATA stays inside.
-    unsafe {
-        let length = libc::CMSG_SPACE(size_of::<u16>() as libc::c_uint) as usize;
-        let mut header: libc::msghdr = mem::zeroed();
-        header.msg_control = control.as_mut_ptr();
-        header.msg_controllen = sys::fit(length);
-        let message = libc::CMSG_FIRSTHDR(&header);
-        (*message).cmsg_level = libc::SOL_UDP;
-        (*message).cmsg_type = libc::UDP_SEGMENT;
-        (*message).cmsg_len = sys::fit(libc::CMSG_LEN(size_of::<u16>() as libc::c_uint));
-        // The caller keeps segments within a datagram, which is below 2^16.
-        ptr::write_unaligned(libc::CMSG_DATA(message).cast::<u16>(), segment as u16);
-        length
-    }
 }
 
 #[cfg(test)]
