@@ -25,7 +25,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         rest = tail;
         let from = SocketAddr::from(([10, 0, 0, 1], u16::from(*high >> 7)));
         let joined = joiner.stats().joined;
-        let whole = joiner.join(from, datagram);
+        let whole = joiner.join(from, datagram, false);
         assert_eq!(joiner.stats().joined, joined + u64::from(whole));
         assert!(!whole || !joiner.whole().is_empty());
     }

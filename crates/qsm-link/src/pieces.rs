@@ -37,6 +37,8 @@ struct Part {
     bytes: Vec<u8>,
     /// Bit n: the piece in place n is missing.
     missing: u64,
+    /// A piece had a mark of congestion.
+    marked: bool,
 }
 
 /// Cuts long datagrams into pieces, at the port that sends them.
@@ -54,6 +56,8 @@ pub struct Joiner {
     parts: VecDeque<Part>,
     /// The newest datagram that is complete.
     whole: Vec<u8>,
+    /// One of its pieces had a mark of congestion.
+    marked: bool,
     stats: PieceStats,
 }
 
@@ -130,8 +134,9 @@ impl Joiner {
         datagram.first() == Some(&PIECE)
     }
 
-    /// Takes a piece. True if a datagram is complete by it: [`Joiner::whole`].
-    pub fn join(&mut self, from: SocketAddr, datagram: &[u8]) -> bool {
+    /// Takes a piece, which has come with a mark of congestion or without. True if a datagram is complete by it:
+    /// [`Joiner::whole`].
+    pub fn join(&mut self, from: SocketAddr, datagram: &[u8], marked: bool) -> bool {
         let Some(piece) = Piece::decode(datagram) else {
             self.stats.malformed += 1;
             return false;
@@ -147,14 +152,21 @@ impl Joiner {
         let start = piece.place * piece_bytes(piece.all);
         part.bytes[start..start + piece.bytes.len()].copy_from_slice(piece.bytes);
         part.missing &= !(1 << piece.place);
+        part.marked |= marked;
         if part.missing != 0 {
             return false;
         }
         if let Some(part) = self.parts.remove(at) {
-            self.whole = part.bytes;
+            (self.whole, self.marked) = (part.bytes, part.marked);
             self.stats.joined += 1;
         }
         true
+    }
+
+    /// Tells whether one of its pieces had a mark.
+    #[must_use]
+    pub fn is_marked(&self) -> bool {
+        self.marked
     }
 
     /// The datagram that was completed last.
@@ -191,6 +203,7 @@ impl Joiner {
             number: piece.number,
             bytes,
             missing: u64::MAX >> (u64::BITS as usize - places),
+            marked: false,
         });
         self.parts.len() - 1
     }
@@ -223,15 +236,16 @@ mod tests {
             assert_eq!(all.len(), length.div_ceil(PIECE_MAX));
             assert!(all.iter().all(|piece| piece.len() == all[0].len()));
             assert!(all[0].len() <= HEADER_BYTES + PIECE_MAX);
+            let marked = length == 4132;
             all.rotate_left(1);
             let (last, others) = all.split_last().unwrap();
             for piece in others {
                 assert!(Joiner::is_piece(piece));
-                assert!(!theirs.join(address(1), piece));
-                assert!(!theirs.join(address(1), piece), "again");
+                assert!(!theirs.join(address(1), piece, marked && piece == &others[0]));
+                assert!(!theirs.join(address(1), piece, false), "again");
             }
-            assert!(theirs.join(address(1), last));
-            assert_eq!(theirs.whole(), long);
+            assert!(theirs.join(address(1), last, false));
+            assert_eq!((theirs.whole(), theirs.is_marked()), (&long[..], marked));
         }
         assert_eq!((ours.count(), theirs.stats().joined), (6, 6));
         assert_eq!(theirs.stats().incomplete, 0);
@@ -257,12 +271,12 @@ mod tests {
             cut(&mut Cutter::new(0), &other),
         );
         for at in 0..2 {
-            assert!(!theirs.join(address(1), &ones[at]));
-            assert!(!theirs.join(address(2), &others[at]));
+            assert!(!theirs.join(address(1), &ones[at], false));
+            assert!(!theirs.join(address(2), &others[at], false));
         }
-        assert!(theirs.join(address(2), &others[2]));
+        assert!(theirs.join(address(2), &others[2], false));
         assert_eq!(theirs.whole(), other);
-        assert!(theirs.join(address(1), &ones[2]));
+        assert!(theirs.join(address(1), &ones[2], false));
         assert_eq!(theirs.whole(), one);
     }
 
@@ -270,13 +284,16 @@ mod tests {
     fn what_stays_incomplete_gives_way_and_is_counted() {
         let (mut ours, mut theirs) = (Cutter::new(0), Joiner::default());
         let first = cut(&mut ours, &datagram(2000));
-        assert!(!theirs.join(address(1), &first[0]));
+        assert!(!theirs.join(address(1), &first[0], false));
         for _ in 0..PARTS_MAX {
             let piece = &cut(&mut ours, &datagram(2000))[0];
-            assert!(!theirs.join(address(1), piece));
+            assert!(!theirs.join(address(1), piece, false));
         }
         assert_eq!(theirs.stats().incomplete, 1);
-        assert!(!theirs.join(address(1), &first[1]), "it was given up");
+        assert!(
+            !theirs.join(address(1), &first[1], false),
+            "it was given up"
+        );
         assert_eq!(theirs.parts.len(), PARTS_MAX);
     }
 
@@ -285,11 +302,11 @@ mod tests {
         let mut theirs = Joiner::default();
         let all = cut(&mut Cutter::new(0), &datagram(2000));
         for length in 0..all[0].len() {
-            assert!(!theirs.join(address(1), &all[0][..length]));
+            assert!(!theirs.join(address(1), &all[0][..length], false));
         }
         let mut elsewhere = all[1].clone();
         elsewhere[5] ^= 1;
-        assert!(!theirs.join(address(1), &elsewhere));
+        assert!(!theirs.join(address(1), &elsewhere, false));
         let refused = all[0].len() as u64 + 1;
         assert_eq!(theirs.stats().malformed, refused);
         assert!(theirs.parts.is_empty());
