@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::ecn;
 use crate::shape::{LINK_HELD_MAX, LinkShape};
 
 /// Bytes of an Ethernet header, which is not counted.
-const HEADER_BYTES: usize = 14;
+pub(crate) const HEADER_BYTES: usize = 14;
 const MILLION: u64 = 1_000_000;
 const BILLION: u128 = 1_000_000_000;
 
@@ -22,6 +23,8 @@ pub struct LinkCounters {
     pub lost_packets: u64,
     /// Packets dropped since the queue was full, or [`LINK_HELD_MAX`] were on their way.
     pub overflowed_packets: u64,
+    /// Packets that were marked since the queue was long.
+    pub marked_packets: u64,
 }
 
 /// A packet on its way, an Ethernet frame.
@@ -76,16 +79,20 @@ impl Lane {
         }
         let bytes = packet_bytes(frame);
         let start = self.free.max(now);
-        if self.held.len() >= LINK_HELD_MAX || self.waiting(start - now) + bytes > self.shape.queue
-        {
+        let waiting = self.waiting(start - now);
+        if self.held.len() >= LINK_HELD_MAX || waiting + bytes > self.shape.queue {
             self.counters.overflowed_packets += 1;
             return;
+        }
+        let mut frame = frame.to_vec();
+        if waiting > self.shape.mark {
+            self.counters.marked_packets += u64::from(ecn::mark(&mut frame));
         }
         self.free = start + self.transmission(bytes);
         let before = self.held.back().map_or(Duration::ZERO, |held| held.due);
         self.held.push_back(Held {
             due: (self.free + self.shape.delay + late).max(before),
-            frame: frame.to_vec(),
+            frame,
         });
     }
 
@@ -193,6 +200,29 @@ mod tests {
         assert_eq!(out, [52 * MS, 53 * MS, 54 * MS]);
         assert_eq!((counters.passed_packets, counters.passed_bytes), (3, 3000));
         assert_eq!((counters.lost_packets, counters.overflowed_packets), (0, 7));
+    }
+
+    #[test]
+    fn behind_a_long_queue_what_can_be_marked_is() {
+        let shape = LinkShape {
+            rate: Some(1_000_000),
+            queue: 6000,
+            mark: 2000,
+            ..LinkShape::default()
+        };
+        let mut lane = Lane::new(shape, 0);
+        let mut capable = frame(1000);
+        (capable[14], capable[15]) = (0x45, 2);
+        (0..3).for_each(|_| lane.put(MS, &capable));
+        lane.put(MS, &frame(1000));
+        (0..4).for_each(|_| lane.put(MS, &capable));
+        let bits: Vec<u8> = lane.held.iter().map(|held| held.frame[15]).collect();
+        assert_eq!(bits, [2, 2, 2, 0, 3, 3]);
+        let counters = lane.counters();
+        assert_eq!(
+            (counters.marked_packets, counters.overflowed_packets),
+            (2, 2)
+        );
     }
 
     #[test]

@@ -81,6 +81,7 @@
 mod actor;
 mod availability;
 mod damage;
+mod ecn;
 mod error;
 mod lane;
 mod link;

@@ -28,6 +28,8 @@ pub struct LinkShape {
     pub rate: Option<u64>,
     /// Bytes that wait for the rate at most, at least 1,500; what does not fit is dropped.
     pub queue: u64,
+    /// Bytes that wait behind which a packet is marked (CE) in the place of nothing, if it can be (ECN, RFC 3168).
+    pub mark: u64,
     /// Losses and jitter are those of this number: the same packets in the same order fare the same.
     pub seed: u64,
 }
@@ -41,6 +43,7 @@ impl Default for LinkShape {
             loss_ppm: 0,
             rate: None,
             queue: u64::MAX,
+            mark: u64::MAX,
             seed: 1,
         }
     }

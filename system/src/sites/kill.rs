@@ -20,6 +20,7 @@ const WIDE: LinkShape = LinkShape {
     loss_ppm: 5000,
     rate: None,
     queue: u64::MAX,
+    mark: u64::MAX,
     seed: 1,
 };
 /// Longest time without a message.

@@ -22,6 +22,7 @@ const WIDE: LinkShape = LinkShape {
     loss_ppm: 5000,
     rate: None,
     queue: u64::MAX,
+    mark: u64::MAX,
     seed: 1,
 };
 /// Added to an address that changes.
