@@ -227,6 +227,9 @@ fn a_node_whose_interface_is_down_serves_nobody_and_comes_back() {
 /// Messages of a stream between sites.
 const MESSAGES: usize = 3000;
 
+/// Messages of 1,000 bytes that take a link of 10 Mbit/s some seconds.
+const MARKED_MESSAGES: u64 = 6000;
+
 /// The sites of a stream: a source and a relay with two receivers, and behind a long link a relay with
 /// three.
 struct Sites {
@@ -241,6 +244,11 @@ impl Sites {
     }
 
     fn relay(&self, host: usize, parent: &str) -> Running {
+        self.relay_heard(host, parent).0
+    }
+
+    /// A relay, and what it says of itself.
+    fn relay_heard(&self, host: usize, parent: &str) -> (Running, Lines) {
         let (listen, key) = (
             self.at(host),
             self.key(&format!("relay-{host}"), &["--role", "relay"]),
@@ -258,7 +266,7 @@ impl Sites {
         let mut relay = start_words(&self.lab, self.hosts[host], &words);
         let said = Lines::of_stdout(&mut relay.0);
         said.wait("that it listens", |line| line.contains("listening"));
-        relay
+        (relay, said)
     }
 
     /// The key of this name, which is made when it is needed first.
@@ -421,4 +429,63 @@ fn what_a_long_link_loses_is_restored_by_parity_unless_it_is_off() {
         let is_none = restored.starts_with("0,");
         assert_eq!(is_none, parity == "off", "{said}");
     }
+}
+
+/// R-RELAY-80: protected, over a link of 10 Mbit/s whose queue marks what waits for 20 ms, and holds ten times as much.
+#[test]
+fn a_stream_makes_way_for_marks_of_a_link_and_loses_nothing() {
+    if !lab::ready() {
+        return;
+    }
+    let mut lab = Lab::new().unwrap();
+    let far_site = lab.add_site().unwrap();
+    let shape = LinkShape {
+        delay: Duration::from_millis(10),
+        rate: Some(1_250_000),
+        queue: 250_000,
+        mark: 25_000,
+        ..LinkShape::default()
+    };
+    let link = lab.link(lab.first_site(), far_site, shape).unwrap();
+    let mut hosts = lab.add_hosts(1).unwrap();
+    hosts.extend((0..3).map(|_| lab.add_host_at(far_site).unwrap()));
+    let keys = Keys::new();
+    let sites = Sites { lab, hosts, keys };
+    let source = sites.at(0);
+    let key = sites.key("pub", &["--publish", "news"]);
+    let words = "relay pub news --json --wait-receivers 2 --listen";
+    let words: Vec<&str> = words
+        .split(' ')
+        .chain([&*source, "--identity", &key])
+        .collect();
+    let mut publisher = start_words(&sites.lab, sites.hosts[0], &words);
+    let (relay, said) = sites.relay_heard(1, &source);
+    let receivers = [2, 3].map(|host| sites.receiver(host, 1));
+    let mut stdin = publisher.0.stdin.take().unwrap();
+    let writer = thread::spawn(move || {
+        for number in 0..MARKED_MESSAGES {
+            writeln!(stdin, "{number:01000}").unwrap();
+        }
+    });
+    for (sub, lines) in receivers {
+        let numbers = lines.iter().map(|line| line.parse::<u64>().unwrap());
+        assert!(numbers.eq(0..MARKED_MESSAGES));
+        let output = sub.output();
+        assert_code(&output, 0);
+    }
+    writer.join().unwrap();
+    relay.terminate();
+    let publisher = publisher.output();
+    assert_code(&publisher, 0);
+    let last = |text: Option<&str>| -> Value { serde_json::from_str(text.unwrap()).unwrap() };
+    let printed = String::from_utf8_lossy(&publisher.stdout);
+    let source = last(printed.lines().last());
+    let relay = last(said.iter().last().as_deref());
+    let [to, _] = sites.lab.link_counters(link).unwrap();
+    let found = format!("{source} {relay} {to:?}");
+    assert!(source["counters"]["marks"].as_u64() > Some(0), "{found}");
+    assert_eq!(source["counters"]["unmarkable"], 0, "{found}");
+    assert_eq!(relay["ecn"]["marked"], to.marked_packets, "{found}");
+    assert!(to.marked_packets > 0, "{found}");
+    assert_eq!((to.overflowed_packets, to.lost_packets), (0, 0), "{found}");
 }

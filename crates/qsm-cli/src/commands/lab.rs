@@ -58,8 +58,8 @@ pub(crate) struct RunArgs {
     pub(crate) loss: u32,
     /// Divide the hosts among sites, and join two of these, A and B, by a link; once for each link.
     /// Sites are numbered from 0. SHAPE: delay=50ms, jitter=5ms, loss=0.5%, rate=1Gbit, queue=1M
-    /// (bytes that wait for the rate) [default: a tenth of a second's], with commas between. Links
-    /// carry no multicast
+    /// (bytes that wait for the rate) [default: a tenth of a second's], mark=20ms (wait, or bytes that wait,
+    /// behind which packets are marked by ECN), with commas between. Links carry no multicast
     #[arg(long, value_name = "A-B:SHAPE")]
     pub(crate) link: Vec<LinkOption>,
     /// Which packets links lose and delay: the same number, the same ones

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::str::FromStr;
+use std::time::Duration;
 
 use lab::{HostId, Lab, LabError, LinkCounters, LinkId, LinkShape, SiteId};
 use qsm_advise::BitRate;
@@ -34,7 +35,7 @@ impl FromStr for LinkOption {
             ));
         };
         let mut shape = LinkShape::default();
-        let mut queue = None;
+        let (mut queue, mut mark) = (None, None);
         for property in properties.split(',').filter(|part| !part.is_empty()) {
             let (name, value) = property.split_once('=').unwrap_or((property, ""));
             match name {
@@ -43,20 +44,54 @@ impl FromStr for LinkOption {
                 "loss" => shape.loss_ppm = loss_ppm(value)?,
                 "rate" => shape = shape.with_rate(rate(value)?),
                 "queue" => queue = Some(size(value)? as u64),
+                "mark" => mark = Some(Mark::from_str(value)?),
                 _ => {
                     return Err(format!(
-                        "a link has no {name:?}; it has delay, jitter, loss, rate and queue"
+                        "a link has no {name:?}; it has delay, jitter, loss, rate, queue and mark"
                     ));
                 }
             }
         }
-        match (queue, shape.rate) {
-            (Some(_), None) => Err("a queue needs a rate: without one nothing waits".to_owned()),
-            (Some(queue), Some(_)) => {
-                let shape = LinkShape { queue, ..shape };
-                Ok(Self { a, b, shape })
+        let Some(rate) = shape.rate else {
+            return match (queue, mark) {
+                (None, None) => Ok(Self { a, b, shape }),
+                _ => Err("a queue and marks need a rate: without one nothing waits".to_owned()),
+            };
+        };
+        shape.queue = queue.unwrap_or(shape.queue);
+        shape.mark = mark.map_or(shape.mark, |mark| mark.bytes(rate));
+        Ok(Self { a, b, shape })
+    }
+}
+
+/// Length of a queue behind which packets are marked.
+#[derive(Debug, Clone, Copy)]
+enum Mark {
+    /// Bytes that wait.
+    Bytes(u64),
+    /// Time for which they wait.
+    Time(Duration),
+}
+
+impl Mark {
+    fn bytes(self, rate: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Time(time) => {
+                let bytes = time.as_nanos() * u128::from(rate) / 1_000_000_000;
+                u64::try_from(bytes).unwrap_or(u64::MAX)
             }
-            (None, _) => Ok(Self { a, b, shape }),
+        }
+    }
+}
+
+impl FromStr for Mark {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.ends_with('s') {
+            true => duration(text).map(Self::Time),
+            false => size(text).map(|bytes| Self::Bytes(bytes as u64)),
         }
     }
 }
@@ -134,16 +169,18 @@ fn lab_site(host: usize, hosts: usize, sites: usize) -> usize {
 }
 
 fn counted(from: usize, to: usize, of: LinkCounters) -> String {
+    let marked = match of.marked_packets {
+        0 => String::new(),
+        packets => format!(", {packets} marked"),
+    };
     format!(
-        "from {from} to {to} {} packets passed, {} lost, {} overflowed",
+        "from {from} to {to} {} packets passed, {} lost, {} overflowed{marked}",
         of.passed_packets, of.lost_packets, of.overflowed_packets
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -158,13 +195,18 @@ mod tests {
             loss_ppm: 5000,
             rate: Some(125_000_000),
             queue: 1 << 20,
+            mark: u64::MAX,
             seed: 1,
         };
         assert_eq!(link.shape, expected);
         let plain: LinkOption = "2-0".parse().unwrap();
         assert_eq!(plain.shape, LinkShape::default());
         let rated: LinkOption = "0-1:rate=10Mbit/s".parse().unwrap();
-        assert_eq!(rated.shape.queue, 125_000);
+        assert_eq!((rated.shape.queue, rated.shape.mark), (125_000, u64::MAX));
+        for (mark, bytes) in [("20ms", 25_000), ("30k", 30 << 10), ("1500", 1500)] {
+            let marking: LinkOption = format!("0-1:mark={mark},rate=10Mbit").parse().unwrap();
+            assert_eq!(marking.shape.mark, bytes);
+        }
     }
 
     #[test]
@@ -175,7 +217,9 @@ mod tests {
             ("0-64", "up to 63"),
             ("0-1:lag=5ms", "no \"lag\""),
             ("0-1:delay=fast", "not a time"),
-            ("0-1:queue=1M", "needs a rate"),
+            ("0-1:queue=1M", "need a rate"),
+            ("0-1:mark=20ms", "need a rate"),
+            ("0-1:rate=10Mbit,mark=fast", "fast"),
             ("0-1:rate=fast", "fast"),
         ] {
             let error = text.parse::<LinkOption>().unwrap_err();

@@ -7,7 +7,7 @@ use qsm::metrics::{self, Metrics, prometheus::Page};
 use qsm_console::failure::Failure;
 use qsm_console::options::StatsOptions;
 use qsm_link::{LinkStats, PieceStats};
-use qsm_net::PortCounters;
+use qsm_net::{EcnCounters, PortCounters};
 use serde_json::Value;
 
 use super::content::ContentStats;
@@ -21,6 +21,7 @@ pub(super) struct Account<M> {
     contents: Option<ContentStats>,
     links: Option<LinkStats>,
     pieces: PieceStats,
+    ecn: EcnCounters,
     port: PortCounters,
 }
 
@@ -31,6 +32,7 @@ impl<M: Metrics + Display> Account<M> {
             contents: None,
             links: port.links(),
             pieces: port.pieces(),
+            ecn: port.ecn(),
             port: port.counters(),
         }
     }
@@ -60,6 +62,7 @@ impl<M: Metrics + Display> Account<M> {
                 stats::of_counters(links, format);
             }
             stats::of_counters(&self.pieces, format);
+            stats::of_counters(&self.ecn, format);
             stats::of_counters(&self.port, format);
         }
     }
@@ -74,11 +77,12 @@ impl<M: Metrics + Display> Account<M> {
             page.add(links, labels);
         }
         page.add(&self.pieces, labels);
+        page.add(&self.ecn, labels);
         page.add(&self.port, labels);
     }
 
-    /// As objects: its own, those of links, or null, those of pieces, and those of the socket.
-    pub(super) fn objects(&self) -> [Value; 4] {
+    /// As objects: its own, those of links, or null, those of pieces, those of the socket, and those of codepoints.
+    pub(super) fn objects(&self) -> [Value; 5] {
         let read = |text: String| serde_json::from_str(&text).unwrap_or_default();
         let links = self.links.as_ref().map(|links| metrics::json(links));
         [
@@ -86,6 +90,7 @@ impl<M: Metrics + Display> Account<M> {
             links.map_or(Value::Null, read),
             read(metrics::json(&self.pieces)),
             read(metrics::json(&self.port)),
+            read(metrics::json(&self.ecn)),
         ]
     }
 }

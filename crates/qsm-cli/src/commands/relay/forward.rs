@@ -11,6 +11,7 @@ use qsm_wire::Instant;
 use serde_json::json;
 
 use super::account::{Account, Books};
+use super::ecn::Ecn;
 use super::events::Events;
 use super::guard::{GuardArgs, Place};
 use super::patience::Patience;
@@ -40,6 +41,9 @@ pub(crate) struct ForwardArgs {
     /// and CAP_BPF); clones do not pass this host's firewall. Takes --listen with one address
     #[arg(long, conflicts_with = "identity")]
     pub(crate) clone_copies: bool,
+    /// Marks of congestion in the header of IP (ECN): with `on` packets go on with what they have come with
+    #[arg(long, value_name = "USE", default_value = "on")]
+    pub(crate) ecn: Ecn,
     /// Write what happens as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
@@ -58,6 +62,7 @@ pub(crate) struct ForwardArgs {
 pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     let mut port = Port::open(args.listen, args.loss, &args.guard, Place::Relay)?;
+    port.use_ecn(args.ecn);
     if args.clone_copies {
         port.clone_copies();
     }
@@ -121,10 +126,10 @@ pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
     forward.port.close();
     let account = Account::of(forward.relay.stats(), &forward.port);
     account.say(args.stats);
-    let [counted, links, pieces, port] = account.objects();
+    let [counted, links, pieces, port, ecn] = account.objects();
     events.say(
         "stopped",
-        &json!({ "event": "stopped", "counters": counted, "links": links, "pieces": pieces, "port": port }),
+        &json!({ "event": "stopped", "counters": counted, "links": links, "pieces": pieces, "port": port, "ecn": ecn }),
     )
 }
 

@@ -3,7 +3,8 @@
 use std::net::{SocketAddr, UdpSocket};
 
 use qsm_link::{Joiner, PieceStats};
-use qsm_net::{Intake, ReceiveCounters};
+use qsm_net::{EcnCounters, Intake, ReceiveCounters};
+use qsm_relay::Codepoint;
 
 /// Bytes of datagrams that have come, which the system is asked to keep; it gives what its limits allow.
 const RECEIVE_BUFFER: usize = 4 << 20;
@@ -37,8 +38,19 @@ impl Incoming {
         if !Joiner::is_piece(self.intake.datagram()) {
             return Some(self.intake.datagram_mut());
         }
-        self.joined = self.joiner.join(from, self.intake.datagram());
+        let codepoint = self.codepoint();
+        self.joined =
+            self.joiner
+                .join(from, self.intake.datagram(), codepoint == Codepoint::Marked);
         self.joined.then(|| self.joiner.whole_mut())
+    }
+
+    /// The codepoint with which the datagram at hand has come; of one in pieces a mark, if one of them had it.
+    pub(super) fn codepoint(&self) -> Codepoint {
+        match self.joined && self.joiner.is_marked() {
+            true => Codepoint::Marked,
+            false => Codepoint::of(self.intake.ecn()),
+        }
     }
 
     /// The datagram at hand.
@@ -61,6 +73,11 @@ impl Incoming {
 
     pub(super) fn counters(&self) -> ReceiveCounters {
         self.intake.counters()
+    }
+
+    /// Counters of codepoints that have come.
+    pub(super) fn ecn(&self) -> EcnCounters {
+        self.intake.ecn_counters()
     }
 
     /// Counters of pieces that have come.

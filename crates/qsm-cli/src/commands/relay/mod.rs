@@ -2,6 +2,7 @@
 
 mod account;
 mod content;
+mod ecn;
 mod events;
 mod forward;
 mod guard;

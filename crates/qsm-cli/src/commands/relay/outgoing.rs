@@ -4,6 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 
 use qsm_link::{Cutter, Link, LinkEvent, WHOLE_MAX};
 use qsm_net::{Mailing, SendCounters, Staged};
+use qsm_relay::Codepoint;
 use qsm_wire::Instant;
 
 /// Bytes of datagrams that are to go, which the system is asked to keep; it gives what its limits allow.
@@ -35,20 +36,22 @@ impl Outgoing {
         self.mail.mailing.clone_copies(socket).map(drop)
     }
 
-    /// Has a packet sent to each of these: the same bytes, or sealed for each.
+    /// Has a packet sent to each of these with this codepoint: the same bytes, or sealed for each. Rule R-RELAY-80.
     pub(super) fn send(
         &mut self,
         now: Instant,
         to: impl IntoIterator<Item = SocketAddr>,
         packet: &[u8],
+        codepoint: Codepoint,
     ) {
         let Self { link, mail, out } = self;
-        let same = (!link.is_protected()).then(|| mail.stage(packet));
+        let ecn = codepoint.bits();
+        let same = (!link.is_protected()).then(|| mail.stage(packet).with_ecn(ecn));
         for to in to {
             if let Some(datagram) = same {
                 mail.mailing.post(to, datagram);
             } else if let Some(sealed) = link.wrap(now, to, packet, out) {
-                let datagram = mail.stage(sealed.bytes);
+                let datagram = mail.stage(sealed.bytes).with_ecn(ecn);
                 mail.mailing.post(sealed.to, datagram);
             }
         }

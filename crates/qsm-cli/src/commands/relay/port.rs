@@ -9,11 +9,13 @@ use std::time::{Duration, Instant as Clock};
 use qsm_console::failure::Failure;
 use qsm_console::log::Note;
 use qsm_link::{LinkStats, PieceStats, Received};
-use qsm_net::PortCounters;
+use qsm_net::{EcnCounters, PortCounters};
+use qsm_relay::Codepoint;
 use qsm_wire::{Instant, Random, Seed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use super::ecn::Ecn;
 use super::guard::{GuardArgs, Place};
 use super::incoming::Incoming;
 use super::notices::Notices;
@@ -38,6 +40,9 @@ pub(super) struct Port {
     /// Datagrams lost on purpose.
     lost: u64,
     random: Random,
+    ecn: Ecn,
+    /// Datagrams that were dropped for their mark.
+    unmarkable: u64,
 }
 
 impl Port {
@@ -73,7 +78,18 @@ impl Port {
             loss,
             lost: 0,
             random: Random::new(Seed(number), "loss"),
+            ecn: Ecn::On,
+            unmarkable: 0,
         })
+    }
+
+    /// Has what leaves marked by queues, or not.
+    pub(super) fn use_ecn(&mut self, ecn: Ecn) {
+        self.ecn = ecn;
+    }
+
+    pub(super) fn uses_ecn(&self) -> bool {
+        self.ecn == Ecn::On
     }
 
     /// Has the kernel clone what goes to many, or says why it does not: then the socket sends.
@@ -116,6 +132,14 @@ impl Port {
         PieceStats {
             cut: self.outgoing.cut(),
             ..self.incoming.pieces()
+        }
+    }
+
+    /// Counters of codepoints that have come.
+    pub(super) fn ecn(&self) -> EcnCounters {
+        EcnCounters {
+            dropped: self.unmarkable,
+            ..self.incoming.ecn()
         }
     }
 
@@ -171,6 +195,11 @@ impl Port {
                 self.lost += 1;
                 continue;
             }
+            if self.ecn == Ecn::Off && self.codepoint() == Codepoint::Marked {
+                // Nobody behind this port would hear of the queue otherwise (RFC 6040, 4.2).
+                self.unmarkable += 1;
+                continue;
+            }
             let now = self.now();
             if let Some(datagram) = self.incoming.take(from)
                 && let Some(received) = self.outgoing.link.receive(now, from, datagram)
@@ -185,28 +214,47 @@ impl Port {
         &self.incoming.datagram()[received.at.clone()]
     }
 
-    /// Sends a packet. One that does not go out is lost, as in a network, and repaired.
-    pub(super) fn send(&mut self, to: SocketAddr, packet: &[u8]) {
-        self.send_copies([to], packet);
+    /// The codepoint with which the datagram has come that was received last.
+    pub(super) fn codepoint(&self) -> Codepoint {
+        self.incoming.codepoint()
     }
 
-    /// Sends a packet to each of these.
-    pub(super) fn send_copies(&mut self, to: impl IntoIterator<Item = SocketAddr>, packet: &[u8]) {
+    /// Sends a packet. One that does not go out is lost, as in a network, and repaired.
+    pub(super) fn send(&mut self, to: SocketAddr, packet: &[u8]) {
+        self.send_copies([to], packet, Codepoint::NotCapable);
+    }
+
+    /// Sends a packet to each of these, with this codepoint if it may have one.
+    pub(super) fn send_copies(
+        &mut self,
+        to: impl IntoIterator<Item = SocketAddr>,
+        packet: &[u8],
+        codepoint: Codepoint,
+    ) {
         let now = self.now();
-        self.outgoing.send(now, to, packet);
+        let codepoint = self.allowed(codepoint);
+        self.outgoing.send(now, to, packet, codepoint);
         self.outgoing.leave_if_many(&self.socket);
     }
 
-    /// Sends the packet that has come on, to each of these.
+    /// Sends the packet that has come on, to each of these, with the codepoint with which it has come. Rule R-RELAY-80.
     pub(super) fn pass_on(
         &mut self,
         received: &Received,
         to: impl IntoIterator<Item = SocketAddr>,
     ) {
         let now = self.now();
+        let codepoint = self.allowed(self.codepoint());
         let packet = &self.incoming.datagram()[received.at.clone()];
-        self.outgoing.send(now, to, packet);
+        self.outgoing.send(now, to, packet, codepoint);
         self.outgoing.leave_if_many(&self.socket);
+    }
+
+    fn allowed(&self, codepoint: Codepoint) -> Codepoint {
+        match self.ecn {
+            Ecn::On => codepoint,
+            Ecn::Off => Codepoint::NotCapable,
+        }
     }
 
     /// Takes leave of all peers.
@@ -287,7 +335,7 @@ mod tests {
         packet[9999] = 7;
         for (from, to) in [(0, &to[1..2]), (1, &to[2..4])] {
             if from == 0 {
-                ports[0].send_copies(to.to_vec(), &packet);
+                ports[0].send_copies(to.to_vec(), &packet, Codepoint::Capable);
             } else {
                 let received = awaited(&mut ports[1]);
                 ports[1].pass_on(&received, to.to_vec());
@@ -298,10 +346,51 @@ mod tests {
             let received = awaited(port);
             assert_eq!(received.from, to[1]);
             assert_eq!(port.bytes(&received), packet);
+            assert_eq!(port.codepoint(), Codepoint::Capable);
             assert_eq!(port.pieces().joined, 1);
         }
         assert_eq!(ports[1].counters().sent.datagrams, 18);
         assert_eq!((ports[1].pieces().joined, ports[1].pieces().cut), (1, 1));
+    }
+
+    /// R-RELAY-80.
+    #[test]
+    fn a_mark_goes_on_with_its_packet_or_costs_it_where_nothing_is_to_be_marked() {
+        for ecn in [Ecn::On, Ecn::Off] {
+            let mut ports = [0, 1, 2].map(|_| opened("127.0.0.1:0".parse().unwrap()).unwrap());
+            let to = ports.each_ref().map(|port| port.address().unwrap());
+            ports[1].use_ecn(ecn);
+            for (packet, codepoint) in [
+                (b"\x82marked", Codepoint::Marked),
+                (b"\x82able  ", Codepoint::Capable),
+            ] {
+                ports[0].send_copies([to[1]], packet, codepoint);
+            }
+            ports[0].close();
+            let passed = if ecn == Ecn::On { 2 } else { 1 };
+            for _ in 0..passed {
+                let received = awaited(&mut ports[1]);
+                ports[1].pass_on(&received, [to[2]]);
+            }
+            ports[1].close();
+            let came: Vec<_> = (0..passed)
+                .map(|_| {
+                    let received = awaited(&mut ports[2]);
+                    (ports[2].bytes(&received)[1], ports[2].codepoint())
+                })
+                .collect();
+            let expected = match ecn {
+                Ecn::On => vec![(b'm', Codepoint::Marked), (b'a', Codepoint::Capable)],
+                Ecn::Off => vec![(b'a', Codepoint::NotCapable)],
+            };
+            assert_eq!(came, expected);
+            let counted = ports[1].ecn();
+            let dropped = u64::from(ecn == Ecn::Off);
+            assert_eq!(
+                (counted.capable, counted.marked, counted.dropped),
+                (2, 1, dropped)
+            );
+        }
     }
 
     /// The next packet that comes.

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::account::{Account, Books};
 use super::content::ContentArgs;
+use super::ecn::Ecn;
 use super::events::Events;
 use super::guard::{GuardArgs, Place};
 use super::input::Input;
@@ -68,6 +69,9 @@ pub(crate) struct PublishArgs {
     /// and CAP_BPF); clones do not pass this host's firewall. Takes --listen with one address
     #[arg(long, conflicts_with = "identity")]
     pub(crate) clone_copies: bool,
+    /// Marks of congestion in the header of IP (ECN), by which a queue says that it grows
+    #[arg(long, value_name = "USE", default_value = "on")]
+    pub(crate) ecn: Ecn,
     /// Write what happens as JSON lines
     #[arg(long)]
     pub(crate) json: bool,
@@ -91,6 +95,7 @@ pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
     let sealer = args.content.sealer(&args.name)?;
     let place = Place::Source(&args.name);
     let mut port = Port::open(args.listen, args.loss, &args.guard, place)?;
+    port.use_ecn(args.ecn);
     if args.clone_copies {
         port.clone_copies();
     }
@@ -136,10 +141,10 @@ pub(super) fn run(args: &PublishArgs) -> Result<(), Failure> {
     let counted = publisher.source.stats();
     let account = Account::of(counted, &publisher.port);
     account.say(args.stats);
-    let (sent, [counted, links, pieces, port]) = (counted.sent, account.objects());
+    let (sent, [counted, links, pieces, port, ecn]) = (counted.sent, account.objects());
     events.say(
         &format!("ended after {sent} messages"),
-        &json!({ "event": "ended", "messages": sent, "counters": counted, "links": links, "pieces": pieces, "port": port }),
+        &json!({ "event": "ended", "messages": sent, "counters": counted, "links": links, "pieces": pieces, "port": port, "ecn": ecn }),
     )
 }
 
@@ -194,6 +199,9 @@ impl Publisher {
         source.adapt_rate(RateBounds { min, max });
         if origin.parity == ParityMode::Auto {
             source.send_parity();
+        }
+        if port.uses_ecn() {
+            source.use_marks();
         }
         source.number_behind(first_number());
         Self {
@@ -292,8 +300,9 @@ impl Publisher {
             match to {
                 To::Address(address) => self.port.send(address, &self.out),
                 To::Children(links) => {
-                    self.port
-                        .send_copies(self.source.addresses(links), &self.out);
+                    let to = self.source.addresses(links);
+                    let codepoint = self.source.codepoint();
+                    self.port.send_copies(to, &self.out, codepoint);
                 }
             }
         }

@@ -194,7 +194,8 @@ impl Subscriber {
                 break;
             };
             let (now, bytes) = (self.port.now(), self.port.bytes(&received));
-            self.receiver.handle_datagram(now, received.from, bytes);
+            self.receiver
+                .handle_marked(now, received.from, bytes, self.port.codepoint());
         }
         self.receiver.handle_timeout(self.port.now());
         self.take_events();

@@ -89,12 +89,13 @@ impl Accounts {
     pub(super) fn object(&self) -> Value {
         let read = |text: String| serde_json::from_str::<Value>(&text).unwrap_or_default();
         let own = read(metrics::json(&self.counts.read()));
-        let [source, links, pieces, port] = self.source.newest().objects();
+        let [source, links, pieces, port, ecn] = self.source.newest().objects();
         let of = |one: &SiteBooks| {
-            let [receiver, links, pieces, port] = one.books.newest().objects();
+            let [receiver, links, pieces, port, ecn] = one.books.newest().objects();
             let gate = read(metrics::json(&one.gate.read()));
             let account = json!({
-                "receiver": receiver, "links": links, "pieces": pieces, "port": port, "gate": gate
+                "receiver": receiver, "links": links, "pieces": pieces, "port": port, "ecn": ecn,
+                "gate": gate
             });
             (one.gateway.to_string(), account)
         };
@@ -107,7 +108,7 @@ impl Accounts {
             (site.to_owned(), account)
         });
         let from: serde_json::Map<String, Value> = from.collect();
-        json!({ "site": own, "source": source, "links": links, "pieces": pieces, "port": port, "from": from })
+        json!({ "site": own, "source": source, "links": links, "pieces": pieces, "port": port, "ecn": ecn, "from": from })
     }
 
     fn sites(&self) -> BTreeSet<&str> {

@@ -173,7 +173,7 @@ impl Inward {
                 self.pulse.hear(now);
             }
             if let Some(receiver) = &mut self.receiver {
-                receiver.handle_datagram(now, received.from, bytes);
+                receiver.handle_marked(now, received.from, bytes, self.port.codepoint());
             }
         }
         if let Some(receiver) = &mut self.receiver {

@@ -51,6 +51,7 @@ use self::stats::SiteCounts;
 use self::turns::Turns;
 use super::account::Books;
 use super::content::ContentArgs;
+use super::ecn::Ecn;
 use super::events::Events;
 use super::guard::{GuardArgs, Place};
 use super::input::Input;
@@ -145,6 +146,9 @@ pub(crate) struct LinkArgs {
     /// then costs no round trip. At most a quarter of what they get; none where nothing is lost, or much
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) link_parity: ParityMode,
+    /// Marks of congestion in the header of IP (ECN) between sites, by which a queue says that it grows
+    #[arg(long, value_name = "USE", default_value = "on")]
+    pub(crate) link_ecn: Ecn,
     /// Lose this share of what comes from other gateways, on purpose
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = loss_ppm)]
     pub(crate) link_loss: u32,
@@ -158,7 +162,9 @@ impl SiteArgs {
             root: self.links.link_root.clone(),
             called: Some(self.site.clone()),
         };
-        Port::open(listen, self.links.link_loss, &guard, place)
+        let mut port = Port::open(listen, self.links.link_loss, &guard, place)?;
+        port.use_ecn(self.links.link_ecn);
+        Ok(port)
     }
 
     /// A port for each gateway of other sites, and where it is.
