@@ -289,21 +289,12 @@ impl View {
     }
 
     /// Shows messages of a group.
-<<<<<<< HEAD
     fn receive(&mut self, group: &str) -> Result<(), Failure> {
         let subscription = self.node.subscribe([group])?;
         let served = stats::serve_node(&self.node, self.stats)?;
-        let format = if self.json {
-            Format::Json
-        } else {
-            Format::Lines
-=======
-    fn receive(&mut self, node: &Node, group: &str) -> Result<(), Failure> {
-        let subscription = node.subscribe([group])?;
         let format = match &self.place {
             Place::Json => Format::Json,
             _ => Format::Lines,
->>>>>>> 0368505a (open: show objects in the browser)
         };
         if let Place::Page(page) = &self.place {
             page.announce()?;
