@@ -219,7 +219,7 @@ mod tests {
             ("0-1:delay=fast", "not a time"),
             ("0-1:queue=1M", "need a rate"),
             ("0-1:mark=20ms", "need a rate"),
-            ("0-1:rate=10Mbit,mark=fast", "fast"),
+            ("0-1:rate=10Mbit,mark=fast", "number of bytes"),
             ("0-1:rate=fast", "fast"),
         ] {
             let error = text.parse::<LinkOption>().unwrap_err();
