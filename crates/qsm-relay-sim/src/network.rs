@@ -168,6 +168,14 @@ impl Network {
         self.pump(node);
     }
 
+    /// A receiver that has just been added asks all its parents at once.
+    pub fn choose_nearest(&mut self, node: usize) {
+        if let Role::Receiver(Some(receiver)) = &mut self.nodes[node].role {
+            receiver.choose_nearest();
+        }
+        self.pump(node);
+    }
+
     /// Gives a relay that has just been added memory for packets.
     pub fn set_cache(&mut self, node: usize, bytes: usize) {
         self.nodes[node].cache = bytes;

@@ -451,6 +451,33 @@ fn who_answers_first_is_the_parent() {
     assert_eq!(net.relay_at(first).receivers(SESSION), 1);
 }
 
+/// R-RELAY-45: whichever was named first; the other one forgets the receiver.
+#[test]
+fn who_chooses_the_nearest_has_the_parent_with_the_shortest_way() {
+    for near in [0, 1] {
+        let mut net = Net::new(1, Link::clean(2), 64);
+        let relays = [net.relay(SOURCE), net.relay(SOURCE)];
+        // Both have the stream.
+        let mut receivers = relays.map(|relay| net.receiver(relay)).to_vec();
+        net.settle(2);
+        let chooses = net.receiver(relays[0]);
+        net.add_standby(chooses, relays[1]);
+        net.network
+            .set_link(chooses, relays[1 - near], Link::clean(20));
+        net.choose_nearest(chooses);
+        receivers.push(chooses);
+        net.settle(3);
+        net.run(ms(500));
+        net.stream(50, ms(2));
+        net.finish();
+        net.run(ms(1000));
+        net.assert_complete(&receivers, 50);
+        let below = relays.map(|relay| net.relay_at(relay).receivers(SESSION));
+        assert_eq!((below[near], below[1 - near]), (2, 1));
+        assert_eq!(net.receiver_at(chooses).stats().parents_changed, 0);
+    }
+}
+
 /// R-RELAY-42: what a parent that was thought gone sends on is taken, and nothing twice.
 #[test]
 fn a_parent_that_stood_still_is_replaced_and_its_packets_count() {

@@ -167,6 +167,16 @@ impl Receiver {
         self.parents.add(now, parent);
     }
 
+    /// Asks all parents at once, in the place of the first one before the others: which answers first is the
+    /// nearest, and the present one. Before the first datagram, behind [`Receiver::add_parent`]. Rule R-RELAY-45.
+    pub fn choose_nearest(&mut self) {
+        let first = self.parents.present();
+        for parent in self.parents.all().filter(|parent| *parent != first) {
+            let join = Body::Join(Join::new(self.child));
+            self.outbox.push(parent, self.session, join);
+        }
+    }
+
     /// The parent that it has now.
     #[must_use]
     pub fn parent(&self) -> SocketAddr {

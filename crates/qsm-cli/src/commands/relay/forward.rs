@@ -75,11 +75,7 @@ pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
         &format!("relay listening at {listening}, parent {first}"),
         &json!({ "event": "listening", "address": listening, "parent": first }),
     )?;
-    let mut relay = Relay::new(first, port.number, timing());
-    relay.keep(args.cache.unwrap_or(0));
-    if args.parity == ParityMode::Auto {
-        relay.send_parity();
-    }
+    let relay = relay_of(args, first, port.number);
     let mut forward = Forward {
         relay,
         port,
@@ -131,6 +127,16 @@ pub(super) fn run(args: &ForwardArgs) -> Result<(), Failure> {
         "stopped",
         &json!({ "event": "stopped", "counters": counted, "links": links, "pieces": pieces, "port": port, "ecn": ecn }),
     )
+}
+
+/// The relay that the options ask for.
+fn relay_of(args: &ForwardArgs, parent: SocketAddr, number: u64) -> Relay {
+    let mut relay = Relay::new(parent, number, timing());
+    relay.keep(args.cache.unwrap_or(0));
+    if args.parity == ParityMode::Auto {
+        relay.send_parity();
+    }
+    relay
 }
 
 /// A relay with its socket.

@@ -43,6 +43,9 @@ pub(crate) struct SubscribeArgs {
     /// silent for half a second
     #[arg(long, value_name = "HOST:PORT", required = true)]
     pub(crate) parent: Vec<String>,
+    /// Ask all parents at once, and take the one that answers first: the nearest, also if it was named last
+    #[arg(long)]
+    pub(crate) nearest: bool,
     /// From where it speaks to its parent [default: any port]
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = ANY, hide_default_value = true)]
     pub(crate) listen: SocketAddr,
@@ -86,6 +89,9 @@ pub(super) fn run(args: &SubscribeArgs) -> Result<(), Failure> {
         let now = subscriber.port.now();
         subscriber.receiver.add_parent(now, other);
         subscriber.port.connect(other);
+    }
+    if args.nearest {
+        subscriber.receiver.choose_nearest();
     }
     let limit = args.timeout.map(|limit| subscriber.port.now().after(limit));
     let patience_of = |parent| Patience::with_doubt(parent, args.content.doubt());
