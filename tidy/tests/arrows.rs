@@ -170,7 +170,10 @@ const ARROWS: [(&str, &[&str]); 43] = [
             "qsm-lab",
         ],
     ),
-    ("qsm-system", &["qsm", "qsm-replica", "qsm-lab"]),
+    (
+        "qsm-system",
+        &["groupcast", "qsm", "qsm-replica", "qsm-lab"],
+    ),
     ("tidy", &[]),
 ];
 

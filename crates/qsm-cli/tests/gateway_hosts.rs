@@ -30,6 +30,7 @@ const SHAPE: LinkShape = LinkShape {
     loss_ppm: 5000,
     rate: None,
     queue: u64::MAX,
+    mark: u64::MAX,
     seed: 1,
 };
 

@@ -462,8 +462,7 @@ fn who_chooses_the_nearest_has_the_parent_with_the_shortest_way() {
         net.settle(2);
         let chooses = net.receiver(relays[0]);
         net.add_standby(chooses, relays[1]);
-        net.network
-            .set_link(chooses, relays[1 - near], Link::clean(20));
+        net.set_link(chooses, relays[1 - near], Link::clean(20));
         net.choose_nearest(chooses);
         receivers.push(chooses);
         net.settle(3);
