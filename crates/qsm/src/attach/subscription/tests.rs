@@ -1,5 +1,6 @@
 use core::cell::Cell;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use qsm_net::{LocalSocket, Port, PortConfig, choose_interface};
 use qsm_wire::{GroupId, Incarnation, Origin};
@@ -487,7 +488,7 @@ fn a_reader_that_lies_about_room_wakes_nobody_and_one_that_has_too_much_kept_end
     assert_eq!(sink.is_full(&core), Some(true));
     let room = Arc::clone(sink.room().unwrap());
     room.tell();
-    let slept = port.wait(Some(std::time::Duration::ZERO)).unwrap();
+    let slept = port.wait(Some(Duration::ZERO)).unwrap();
     assert!(!slept.woken, "it was woken for nothing");
     assert!(room.is_awaited());
     let (mut number, mut fits) = (6, true);
@@ -512,10 +513,11 @@ fn a_core_thread_that_waits_for_a_ring_is_woken_by_its_reader() {
     let (mut sink, inbound) = ring_with(&logs, &view, 1 << 12, Overflow::Hold, &kept);
     let (mut port, core) = core();
     let room = Arc::clone(sink.room().unwrap());
+    let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut expected = 1;
-            while expected <= NUMBERS {
+            while expected <= NUMBERS && !ended.load(Ordering::Relaxed) {
                 let mut look = |taken: Taken<'_>| match taken {
                     Taken::Message(_, message) => {
                         assert_eq!(message.number, expected);
@@ -535,9 +537,23 @@ fn a_core_thread_that_waits_for_a_ring_is_woken_by_its_reader() {
         for number in 1..=NUMBERS {
             assert!(offer(&mut sink, number));
             while sink.is_full(&core) == Some(true) {
-                let ready = port.wait(Some(std::time::Duration::from_secs(60)));
-                assert!(ready.unwrap().woken, "nobody has woken it");
+                let woken = is_woken(&mut port);
+                // So that the reader ends, too.
+                ended.store(!woken, Ordering::Relaxed);
+                assert!(woken, "nobody has woken it");
             }
         }
     });
+}
+
+/// Waits until a core thread is woken, a minute at most. A datagram for whoever had its port before ends the port's wait, too.
+fn is_woken(port: &mut Port) -> bool {
+    let patience = Duration::from_secs(60);
+    let until = Instant::now() + patience;
+    while Instant::now() < until {
+        if port.wait(Some(patience)).unwrap().woken {
+            return true;
+        }
+    }
+    false
 }
