@@ -29,8 +29,19 @@ const RATE: u64 = 50_000;
 /// How much later than beside a reader that keeps up, at most, by p99.
 const RATIO_MAX: f64 = 1.05;
 
-/// What the reader in Python does for a second. The others are compared with the first.
-const STATES: [&str; 4] = ["read", "collect", "hold", "stop"];
+/// What the reader in Python does for a second, and with which of these its second is compared: one that takes a
+/// processor, with one in which another process takes it.
+const STATES: [(&str, usize); 5] = [
+    ("read", 0),
+    ("stop", 0),
+    (BESIDE, 2),
+    ("collect", 2),
+    ("hold", 2),
+];
+/// The reader reads, and a process that is no reader computes.
+const BESIDE: &str = "another computes";
+const COMPUTES: &str =
+    "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: sum(range(1_000_000))";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -107,8 +118,10 @@ fn seconds(
 ) -> Result<Vec<Vec<Late>>, Failure> {
     let mut found = vec![Vec::new(); STATES.len()];
     for round in 0..options.rounds {
-        for (state, found) in STATES.into_iter().zip(&mut found) {
-            let kept = kept(state, options.busy, || second(state, reader, python))?;
+        for ((state, _), found) in STATES.into_iter().zip(&mut found) {
+            let kept = kept(state, options.busy, || {
+                second(options, state, reader, python)
+            })?;
             let Late { p50, p99, messages } = kept.value;
             eprintln!(
                 "round {round}: {state}: p50 {p50:.0} µs, p99 {p99:.0} µs, {messages} messages"
@@ -120,12 +133,20 @@ fn seconds(
 }
 
 /// A second in which the reader in Python does this.
-fn second(state: &str, reader: &mut Actor, python: &mut Actor) -> Result<Late, Failure> {
+fn second(
+    options: &Options,
+    state: &str,
+    reader: &mut Actor,
+    python: &mut Actor,
+) -> Result<Late, Failure> {
     reader.tell("begin")?;
     reader.expect("begun")?;
     if state == "stop" {
         signal(python, libc::SIGSTOP)?;
         thread::sleep(Duration::from_secs(1));
+    } else if state == BESIDE {
+        let mut command = Command::new(&options.python);
+        command.args(["-c", COMPUTES]).status()?;
     } else {
         python.tell(state)?;
         python.expect(state)?;
@@ -156,20 +177,20 @@ fn signal(process: &Actor, signal: i32) -> Result<(), Failure> {
 }
 
 fn print(found: &[Vec<Late>]) {
-    println!("| the reader in Python | p50, µs | p99, µs | p99, as a ratio | bar |");
+    println!("| the reader in Python | p50, µs | p99, µs | of p99 of | bar |");
     println!("|---|---|---|---|---|");
     let median = |late: &[Late]| Spread::of(late.iter().map(|late| late.p99)).all()[1];
-    let base = found.first().map_or(f64::NAN, |late| median(late));
-    for (state, late) in STATES.into_iter().zip(found) {
+    for (place, ((state, with), late)) in STATES.into_iter().zip(found).enumerate() {
         let p50 = Spread::of(late.iter().map(|late| late.p50));
         let p99 = Spread::of(late.iter().map(|late| late.p99));
-        let ratio = median(late) / base;
-        let verdict = match (state == STATES[0], ratio <= RATIO_MAX) {
+        let ratio = median(late) / median(&found[with]);
+        let verdict = match (place == with, ratio <= RATIO_MAX) {
             (true, _) => "",
             (false, true) => "kept",
             (false, false) => "missed",
         };
-        println!("| {state} | {p50} | {p99} | {ratio:.3} | {verdict} |");
+        let of = STATES[with].0;
+        println!("| {state} | {p50} | {p99} | {of}: {ratio:.3} | {verdict} |");
     }
     let rounds = found.first().map_or(0, Vec::len);
     println!(

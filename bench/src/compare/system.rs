@@ -171,6 +171,9 @@ pub(crate) const ALL: &[System] = &[
         main: true,
         settings: &["engine=shared"],
         tuning: "The receivers share one engine: the first one's node, to which all attach, its own process too. Their queues hold the sender up when they are full, as Aeron's do.",
+        elsewhere: Some(
+            "measured by itself, beside `aeron/1driver/mtu8K`: 15.2, 12.1, 8.6 and 7.0 million messages/s of 100 bytes, 2.80, 2.57, 1.79 and 1.13 of 1000 ([the page](guides/engine.md#what-it-saves)).",
+        ),
         refuses: one_engine,
         ..DEFAULTS
     },
@@ -234,7 +237,7 @@ pub(crate) const ALL: &[System] = &[
         ],
         tuning: "As above, but the receivers share one media driver, Aeron's own way to have several subscribers on a host; the sender has its own, as on a host of its own.",
         elsewhere: Some(
-            "measured on another day, on the same kind of machine, without a spread: with two receivers over loopback 9.3, 3.6 and 0.79 million messages/s of 16, 100 and 1000 bytes, and with eight receivers, 100 bytes, 3.45 million where Quicksilver had 2.60 that day: there it is **ahead of Quicksilver**.",
+            "measured by itself, 1, 2, 4 and 8 receivers over loopback, medians of five runs: 6.8, 6.0, 5.5 and 4.9 million messages/s of 100 bytes, 0.93, 1.00, 0.98 and 0.90 of 1000; Quicksilver in the same run 19.4, 11.8, 7.3 and 4.3, and 1.49, 2.27, 1.14 and 0.66: with 8 receivers it is **ahead of Quicksilver** with a node in each, and behind `quicksilver/engine`.",
         ),
         refuses: one_driver,
         ..DEFAULTS

@@ -60,7 +60,8 @@ impl Fanout {
             ("relays, µs of CPU a delivery", plain),
             ("relays with --clone-copies, µs of CPU a delivery", cloned),
             ("NATS leaf, µs of CPU a delivery", nats),
-            ("moq-relay, µs of CPU a delivery", moq),
+            ("moq-relay, µs of CPU a delivery", moq.cost),
+            ("moq-relay, part of the messages that came", moq.share),
             ("the copies alone (groupcast), µs of CPU a delivery", alone),
             (
                 "NATS leaf, in the CPU time of the copies alone",
@@ -71,7 +72,7 @@ impl Fanout {
         let best = plain.min(cloned);
         let judged = [
             ("NATS leaf, in the relays' CPU time", nats / best),
-            ("moq-relay, in the relays' CPU time", moq / best),
+            ("moq-relay, in the relays' CPU time", moq.cost / best),
         ];
         found.extend(judged.map(|(what, value)| Finding::new(what, value, Bar::Least(TIMES_MIN))));
         Ok(found)
