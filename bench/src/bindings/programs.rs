@@ -31,7 +31,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Whether `build.sh` has found a virtual machine with foreign functions.
+    /// Tells whether `build.sh` has found a virtual machine with foreign functions.
     pub(super) fn has_later_java(&self) -> bool {
         later_java(&self.from).is_ok()
     }

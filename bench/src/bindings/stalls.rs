@@ -26,10 +26,10 @@ use super::trial::kept;
 
 /// Messages a second.
 const RATE: u64 = 50_000;
-/// How much later than beside a reader that keeps up, at most, by p99.
+/// Bar of the ratio: p99 beside that of the state compared with.
 const RATIO_MAX: f64 = 1.05;
 
-/// What the reader in Python does for a second, and with which of these its second is compared: one that takes a
+/// Doings of the reader in Python for a second, and with which of these its second is compared: one that takes a
 /// processor, with one in which another process takes it.
 const STATES: [(&str, usize); 5] = [
     ("read", 0),

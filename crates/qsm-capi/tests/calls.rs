@@ -1,11 +1,14 @@
 //! Promises of the calls, beyond the examples.
 
+mod support;
+
 use std::ffi::{CStr, CString};
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
 use qsm::ErrorCode;
 use qsm_capi::*;
+use support::error;
 
 /// A node of its own cluster, a subscription and a publisher to one group.
 struct Cluster {
@@ -89,12 +92,6 @@ fn set(settings: *mut QsmSettings, name: &str, value: &str) -> Code {
     let (name, value) = (text(name), text(value));
     // SAFETY: the texts outlive the call.
     unsafe { qsm_set(settings, name.as_ptr(), value.as_ptr()) }
-}
-
-fn error() -> String {
-    // SAFETY: the library's text, until the next error.
-    let text = unsafe { CStr::from_ptr(qsm_error()) };
-    text.to_string_lossy().into_owned()
 }
 
 fn items(batch: &QsmBatch) -> &[QsmItem] {

@@ -1,25 +1,17 @@
 //! Live logs by the interface for C, and the same log in Rust.
 
-use std::ffi::{CStr, CString};
+mod support;
+
 use std::ptr::{null, null_mut};
 use std::time::Duration;
 
 use qsm::ErrorCode;
 use qsm_capi::*;
 use qsm_replica::{Limits, LiveLog, LogBounds, LogState, Replica};
+use support::{cluster, error, node};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENT: i64 = 60_000;
-
-fn cluster(test: &str) -> String {
-    format!("capi-log-{test}-{}", std::process::id())
-}
-
-fn error() -> String {
-    // SAFETY: the library's text, until the next error.
-    let text = unsafe { CStr::from_ptr(qsm_error()) };
-    text.to_string_lossy().into_owned()
-}
 
 /// A node, and the log of its group `events`.
 struct Desk {
@@ -33,21 +25,9 @@ impl Desk {
             entries,
             bytes: 100,
         };
-        let (mut settings, mut node, mut log) = (null_mut(), null_mut(), null_mut());
-        let cluster = CString::new(cluster(test)).expect("no nul");
-        let given = [
-            (c"cluster", &*cluster),
-            (c"interface", c"lo"),
-            (c"embedded", c"always"),
-        ];
-        // SAFETY: handles of the library, and texts that outlive the calls.
+        let (node, mut log) = (node(test), null_mut());
+        // SAFETY: the node lives, and the text is there.
         unsafe {
-            assert_eq!(qsm_settings_new(&mut settings), 0);
-            for (name, value) in given {
-                assert_eq!(qsm_set(settings, name.as_ptr(), value.as_ptr()), 0);
-            }
-            assert_eq!(qsm_start(settings, &mut node), 0, "{}", error());
-            qsm_settings_free(settings);
             let code = qsm_log_open(node, c"events".as_ptr(), &bounds, &mut log);
             assert_eq!(code, 0, "{}", error());
         }

@@ -1,6 +1,8 @@
 //! Live maps by the interface for C, and the same map in Rust.
 
-use std::ffi::{CStr, CString};
+mod support;
+
+use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 use std::time::Duration;
 
@@ -8,43 +10,13 @@ use qsm::ErrorCode;
 use qsm_capi::*;
 use qsm_replica::{Limits, LiveMap, MapBounds, MapState, Replica};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use support::{cluster, error, node};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENT: i64 = 60_000;
 
 /// A change as C sees it: its kind, key and value.
 type Seen = (EntryKind, String, Vec<u8>);
-
-fn cluster(test: &str) -> String {
-    format!("capi-map-{test}-{}", std::process::id())
-}
-
-fn error() -> String {
-    // SAFETY: the library's text, until the next error.
-    let text = unsafe { CStr::from_ptr(qsm_error()) };
-    text.to_string_lossy().into_owned()
-}
-
-/// A node of a cluster of its own.
-fn node(test: &str) -> *mut QsmNode {
-    let (mut settings, mut node) = (null_mut(), null_mut());
-    let cluster = CString::new(cluster(test)).expect("no nul");
-    let given = [
-        (c"cluster", &*cluster),
-        (c"interface", c"lo"),
-        (c"embedded", c"always"),
-    ];
-    // SAFETY: handles of the library, and texts that outlive the calls.
-    unsafe {
-        assert_eq!(qsm_settings_new(&mut settings), 0);
-        for (name, value) in given {
-            assert_eq!(qsm_set(settings, name.as_ptr(), value.as_ptr()), 0);
-        }
-        assert_eq!(qsm_start(settings, &mut node), 0, "{}", error());
-        qsm_settings_free(settings);
-    }
-    node
-}
 
 /// A node, and the map of its group `prices`.
 struct Desk {

@@ -38,7 +38,7 @@ fn open(cluster: &Cluster, address: &str, options: &[&str]) -> (Running, String)
     (page, url)
 }
 
-/// What a browser would hold.
+/// State that a browser would hold.
 struct Watch {
     stream: BufReader<TcpStream>,
     whole: Value,

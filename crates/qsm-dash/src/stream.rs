@@ -19,7 +19,7 @@ pub(crate) struct Told {
     pub(crate) data: String,
 }
 
-/// What a browser is told, one after the other. The next is asked for once the one before is written, so a browser
+/// Events for a browser, one after the other. The next is asked for once the one before is written, so a browser
 /// that does not read makes nothing wait but itself.
 pub(crate) trait Telling: Send + 'static {
     /// The next event; `None`: it is over.

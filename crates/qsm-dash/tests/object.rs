@@ -1,4 +1,4 @@
-//! What the page of an object answers, to clients that are not browsers.
+//! Answers of the page of an object, to clients that are not browsers.
 
 mod support;
 

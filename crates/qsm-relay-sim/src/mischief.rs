@@ -82,7 +82,7 @@ impl Mischief {
         }
     }
 
-    /// How often a source or relay sends a packet of its own to a child.
+    /// Times that a source or relay sends a packet of its own to a child.
     pub(crate) fn parent_says(self, bytes: &[u8]) -> usize {
         let parity = |packet: Packet<'_>| matches!(packet.body, Body::Parity(_));
         match self {

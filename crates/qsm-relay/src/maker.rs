@@ -39,7 +39,7 @@ const LOSS_MIN_PPM: u64 = 1000;
 const FAILING: u64 = 50;
 /// Bytes of parity in a million of data at most.
 const SHARE_MAX_PPM: u64 = 250_000;
-/// What that may grow by in ten round trips of the hop, from nothing: a source goes by the highest rate of the last ten
+/// Growth of that in ten round trips of the hop, from nothing: a source goes by the highest rate of the last ten
 /// that came through, and has to follow where the link is full.
 const SHARE_GROWTH_PPM: u64 = 20_000;
 const GROWTH_TRIPS: u64 = 10;

@@ -688,7 +688,7 @@ impl Receiver {
         }
     }
 
-    /// How long parity may be waited for, half a round trip at most. Rule R-RELAY-75.
+    /// Longest wait for parity, half a round trip at most. Rule R-RELAY-75.
     fn patience(&self, sequence: u64) -> Option<Duration> {
         let patience = self.shelf.as_ref()?.patience(sequence)?;
         Some(patience.min(self.timing.upstream_retry / 3))

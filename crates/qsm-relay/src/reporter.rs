@@ -258,7 +258,7 @@ impl Reporter {
         limiting == 0 || limit.rate > 0 && (limit.receiver == limiting || lower)
     }
 
-    /// What has come is not worth a report yet.
+    /// Tells whether too little has come for a report.
     fn has_little(&self) -> bool {
         let near = self.trip() < BUSY_MIN * BUSY_PARTS;
         near && !self.urgent && (1..BUSY_PACKETS).contains(&self.came)

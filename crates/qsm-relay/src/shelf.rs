@@ -154,7 +154,7 @@ impl ParityShelf {
         }
     }
 
-    /// How long a packet that is missing may be waited for before it is asked for: none if no parity can be expected
+    /// Longest wait for a missing packet before it is asked for: none if no parity can be expected
     /// for it. Rule R-RELAY-75.
     pub(crate) fn patience(&self, sequence: u64) -> Option<Duration> {
         let expected = self.covered > 0 && sequence > self.covered;

@@ -19,7 +19,7 @@ const THINGS: [(&str, Spot); 4] = [("*", (9, 2)), ("+", (13, 4)), ("%", (20, 6))
 
 type Spot = (i32, i32);
 
-/// What is in the map: `person/ann` is at `3 4`, `thing/*` lies at `9 2` or is with `ann`.
+/// Entries of the map: `person/ann` is at `3 4`, `thing/*` lies at `9 2` or is with `ann`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Place {
     people: BTreeMap<String, Spot>,

@@ -39,7 +39,7 @@ struct Word {
     text: String,
 }
 
-/// What a browser was told.
+/// Place of a browser: all that it was told.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     place: Option<Place>,

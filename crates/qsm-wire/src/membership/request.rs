@@ -219,7 +219,7 @@ pub const NOTHING_OWED_MAX: usize = 1024;
 /// Longest description of a node, bytes.
 pub const DESCRIPTION_BYTES_MAX: usize = 1024;
 
-/// Whether a text may be the description of a node: within its limit, and without control characters.
+/// Tells whether a text may be the description of a node: within its limit, and without control characters.
 #[must_use]
 pub fn is_description(text: &str) -> bool {
     text.len() <= DESCRIPTION_BYTES_MAX && !text.chars().any(char::is_control)

@@ -31,7 +31,7 @@ impl Sink {
     }
 }
 
-/// What became of several messages.
+/// Outcome of offering several messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Offers {
     /// Messages that wait to be read.

@@ -5,13 +5,13 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use groupcast::{Group, Message, Recipient, Sender};
 use lab::Lab;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{RECEIVERS, wait_until};
+use super::{RECEIVERS, paced, wait_until};
 use crate::cluster::Failure;
 use crate::sites::stream::Load;
 
@@ -43,13 +43,8 @@ pub(super) fn run(load: &Load) -> Result<f64, Failure> {
     let mut sender = Sender::new(vec![UdpSocket::bind(own)?])?;
     let payload = vec![7; load.bytes];
     let message = Message::train(&payload, SEGMENT);
-    let (begun, before, mut sent) = (Instant::now(), cpu_time(), 0);
-    while begun.elapsed() < load.lasts {
-        let due = begun + load.due(sent);
-        thread::sleep(due.saturating_duration_since(Instant::now()));
-        sender.send_group(&message, &group, None)?;
-        sent += 1;
-    }
+    let before = cpu_time();
+    let sent = paced(load, || Ok(_ = sender.send_group(&message, &group, None)?))?;
     let used = cpu_time() - before;
     let bytes = sent * (RECEIVERS * load.bytes) as u64;
     wait_until(|| Ok(came.load(Ordering::Relaxed) >= bytes))?;

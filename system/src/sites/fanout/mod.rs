@@ -110,6 +110,21 @@ impl Fanout {
     }
 }
 
+/// Sends each message of a load when it is due; how many.
+fn paced<S>(load: &Load, mut send: S) -> Result<u64, Failure>
+where
+    S: FnMut() -> Result<(), Failure>,
+{
+    let (begun, mut sent) = (Instant::now(), 0);
+    while begun.elapsed() < load.lasts {
+        let due = begun + load.due(sent);
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        send()?;
+        sent += 1;
+    }
+    Ok(sent)
+}
+
 /// Waits until something is so.
 fn wait_until(mut is_so: impl FnMut() -> Result<bool, Failure>) -> Result<(), Failure> {
     let begun = Instant::now();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use lab::{HostId, Lab};
 
-use super::{RECEIVERS, cpu_time, wait_until};
+use super::{RECEIVERS, cpu_time, paced, wait_until};
 use crate::cluster::Failure;
 use crate::sites::stream::Load;
 
@@ -79,7 +79,7 @@ pub(super) fn run(load: &Load, folder: &Path) -> Result<Copied, Failure> {
     let mut publisher = program(near, "moq-copies", &["publish", &url])?;
     let mut sizes = publisher.0.stdin.take().ok_or("no way to the publisher")?;
     let mut publish = || Ok::<_, Failure>(writeln!(sizes, "{}", load.bytes)?);
-    // Each connection has had one when they have had five each, one after the other.
+    // As many as five for each connection: most of them have begun.
     let heard = 5 * RECEIVERS as u64;
     wait_until(|| {
         publish()?;
@@ -88,15 +88,9 @@ pub(super) fn run(load: &Load, folder: &Path) -> Result<Copied, Failure> {
     })?;
     thread::sleep(Duration::from_millis(300));
     let (first, before) = (came.load(Ordering::Relaxed), cpu_time(relay.0.id()));
-    let (begun, mut sent) = (Instant::now(), 0);
-    while begun.elapsed() < load.lasts {
-        let due = begun + load.due(sent);
-        thread::sleep(due.saturating_duration_since(Instant::now()));
-        publish()?;
-        sent += 1;
-    }
+    let sent = paced(load, &mut publish)?;
     let all = sent * RECEIVERS as u64;
-    // It drops what is late, for newer messages.
+    // It need not bring all of them.
     let mut newest = (came.load(Ordering::Relaxed), Instant::now());
     while newest.0 - first < all && newest.1.elapsed() < QUIET {
         thread::sleep(Duration::from_millis(10));

@@ -8,11 +8,11 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lab::{HostId, Lab, Output, Process};
 
-use super::{RECEIVERS, cpu_time, wait_until};
+use super::{RECEIVERS, cpu_time, paced, wait_until};
 use crate::cluster::Failure;
 use crate::sites::stream::Load;
 
@@ -56,13 +56,7 @@ pub(super) fn run(load: &Load, server: &Path) -> Result<f64, Failure> {
     })?;
     thread::sleep(Duration::from_millis(300));
     let (first, before) = (came.load(Ordering::Relaxed), cpu_time(leaf.pid()));
-    let (begun, mut sent) = (Instant::now(), 0);
-    while begun.elapsed() < load.lasts {
-        let due = begun + load.due(sent);
-        thread::sleep(due.saturating_duration_since(Instant::now()));
-        sender.publish(&message)?;
-        sent += 1;
-    }
+    let sent = paced(load, || sender.publish(&message))?;
     wait_until(|| Ok(came.load(Ordering::Relaxed) - first >= sent * all))?;
     let used = cpu_time(leaf.pid()) - before;
     Ok(used * 1e6 / (sent * all) as f64)

@@ -40,7 +40,7 @@ pub(crate) struct DashArgs {
     #[arg(long, value_name = "[ADDRESS:]PORT", default_value = "127.0.0.1:4488",
           value_parser = local_address)]
     listen: SocketAddr,
-    /// Who sees what.
+    /// Access to the page.
     #[command(flatten)]
     access: AccessOptions,
     /// Time to look for a membership service, and to wait for its answer

@@ -67,7 +67,7 @@ pub(crate) struct OpenArgs {
     #[arg(long, value_name = "[ADDRESS:]PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:0",
           value_parser = local_address, conflicts_with = "json")]
     web: Option<SocketAddr>,
-    /// Who sees the page.
+    /// Access to the page.
     #[command(flatten)]
     access: AccessOptions,
     /// Read values as objects of the types in this schema, and write JSON lines with type, version and

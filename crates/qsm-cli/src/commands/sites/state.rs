@@ -71,7 +71,7 @@ pub(crate) struct OtherSite {
 pub(crate) struct LinkState {
     /// Where it is.
     pub(crate) at: SocketAddr,
-    /// Whether it is reached.
+    /// Reached, or not.
     pub(crate) reach: Reach,
     /// Round trip to the source of the stream, µs; 0: not measured.
     pub(crate) round_trip_us: u32,
@@ -83,7 +83,7 @@ pub(crate) struct LinkState {
     pub(crate) bytes: u64,
 }
 
-/// Whether a gateway of another site is reached.
+/// Answers of a gateway of another site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Reach {

@@ -90,7 +90,7 @@ impl Pulse {
         self.heard = now;
     }
 
-    /// Whether it is reached, where the receiver is a member of its stream or not.
+    /// Tells whether it is reached, where the receiver is a member of its stream or not.
     pub(super) fn reach(&self, now: Instant, is_member: bool) -> Reach {
         match is_member {
             false => Reach::Asked,

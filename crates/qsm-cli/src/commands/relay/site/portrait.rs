@@ -32,7 +32,7 @@ struct Look {
     links: Vec<Totals>,
 }
 
-/// What a way has carried so far.
+/// Counts of a way so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Totals {
     packets: u64,
